@@ -33,6 +33,9 @@ class HeadraceError(Exception):
         self.span = span
         self.hint = None if hint is None else redact(hint)
         self.text: str | None = None  # the text that the span points into, if known
+        self.vertex: str | None = None  # the vertex in which it happened, if known
+        self.lacks_code = False  # whether Python code that a statement names cannot be loaded
+        self.culprits: tuple[tuple[str, int], ...] = ()  # queries, with incarnations, without which it would not happen
 
     def render(self, text: str | None = None) -> str:
         """Say what is wrong, show where in `text`, and what to do about it."""

@@ -242,7 +242,7 @@ def _json_rows(directory):
     return [row for path in sorted(directory.glob("*.json")) for row in pl.read_ndjson(path).to_dicts()]
 
 
-def test_an_operator_that_fails_says_where_and_why_and_its_query_can_be_removed(spark, tmp_path):
+def test_a_query_that_fails_is_left_out_and_the_others_go_on_by_themselves(spark, tmp_path):
     with Session(tmp_path, buckets=2) as session:
         session.execute(
             BIDS
@@ -251,14 +251,29 @@ def test_an_operator_that_fails_says_where_and_why_and_its_query_can_be_removed(
             + "CREATE QUERY n AS SELECT count(*) AS n, min(price) AS low FROM bids [RANGE 10 SECONDS] INTO MEMORY;"
         )
         session.push("bids", bids(0, 5))
-        with pytest.raises(HostFault, match="on purpose"):
+        until(lambda: "on purpose" in session.failed().get("q", ""), session=session)
+        until(lambda: read(session) == 5, session=session)
+        session.execute("START QUERY q")
+        session.push("bids", bids(7, 13))
+        session.drain(120)
+        assert session.failed() == {}
+        assert [(row["n"], row["low"]) for row in session.results("n")] == [(8, 0.0), (10, 10.0)]
+        assert len(session.results("q")) == 2
+
+
+def test_if_the_last_query_fails_the_deployment_says_where_and_why_and_the_query_can_be_removed(spark, tmp_path):
+    with Session(tmp_path, buckets=2) as session:
+        session.execute(
+            BIDS
+            + "CREATE AGGREGATE fussy(DOUBLE) RETURNS DOUBLE FROM PYTHON 'headrace.testing.aggregates:Fussy';"
+            + "CREATE QUERY q AS SELECT fussy(price - 6) AS b FROM bids [RANGE 10 SECONDS] INTO MEMORY;"
+        )
+        session.push("bids", bids(0, 5))
+        with pytest.raises(HostFault, match="on purpose") as caught:
             session.drain(120)
+        assert "--drop q" in caught.value.hint
     with Session(tmp_path, host="local") as session:
         assert session.repair(["q"]) == ["q"]
-    with Session(tmp_path, buckets=2) as session:
-        session.drain(120)
-        (row,) = session.results("n")
-        assert row["n"] == 5
 
 
 def test_a_missing_file_and_a_blocked_sink_are_clear_errors(spark, tmp_path):

@@ -19,7 +19,7 @@ from headrace.cli.live_session import (
     watch,
 )
 from headrace.cli.meter import Meter
-from headrace.cli.output import DATA_LOST, err, faults, out, show
+from headrace.cli.output import DATA_LOST, RUN_FAILED, err, faults, out, show
 from headrace.cli.summary import LossLimit, losses, summary
 from headrace.language.parser import parse
 from headrace.session import Session
@@ -73,7 +73,7 @@ def run(
 
 
 def _once(session: Session, limits: list[LossLimit]) -> None:
-    """Drain, and say what became of the records; exit with a code of its own if too many were lost."""
+    """Drain, and say what became of the records; exit with a code if too many were lost, or a query failed."""
     session.drain()
     statistics = session.statistics()
     if statistics.batch < 0:
@@ -82,10 +82,11 @@ def _once(session: Session, limits: list[LossLimit]) -> None:
     for line in summary(statistics):
         err.print(line, markup=False)
     problems = list(losses(statistics, limits))
-    for problem in problems:
+    failures = [f"query {name} has failed: {reason}" for name, reason in session.failed().items()]
+    for problem in (*problems, *failures):
         err.print(f"[bold red]{escape(problem)}[/]")
-    if problems:
-        raise typer.Exit(DATA_LOST)
+    if problems or failures:
+        raise typer.Exit(DATA_LOST if problems else RUN_FAILED)
 
 
 def _until_stopped(session: Session, checkpoint: Path | None, stats: bool) -> None:

@@ -100,8 +100,19 @@ class DropQuery(Struct, frozen=True, tag="drop_query"):
     query: str
 
 
+class FailQuery(Struct, frozen=True, tag="fail_query"):
+    """Stop a query that makes micro-batches fail, and forget its state; it stays known, with the reason.
+
+    It has the whole query, since a repair leaves nothing of the command that added it.
+    """
+
+    added: AddQuery
+    reason: str
+    time: int  # when it failed, by the clock
+
+
 class StartQuery(Struct, frozen=True, tag="start_query"):
-    """Turn a stopped query on, for a stint that begins with empty state.
+    """Turn a stopped query on, or one that failed, for a stint that begins with empty state.
 
     Ignored if it has had a stint of this number.
     """
@@ -222,6 +233,7 @@ class UseShedders(Struct, frozen=True, tag="use_shedders"):
 Command: TypeAlias = (
     AddQuery
     | DropQuery
+    | FailQuery
     | StartQuery
     | StopQuery
     | EndQuery

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.commands.command import AddQuery, Command, decode_commands, encode_commands
+from headrace.commands.command import AddQuery, Command, FailQuery, decode_commands, encode_commands
 from headrace.commands.repairs import Repair, read_repairs, repaired, repaired_state
 from headrace.commands.running import Running
 from headrace.errors import HostFault
@@ -105,7 +105,8 @@ class CommandLog:
         with self._lock:
             self._read(None)
             added = {command.query for command in self._kept if isinstance(command, AddQuery)}
-            return added | {query.query for query in self._first.known}
+            added |= {command.added.query for command in self._kept if isinstance(command, FailQuery)}
+            return added | {query.query for query in self._first.added}
 
     def settle(self, running: Running) -> None:
         """Let a snapshot stand for the commands of `running`, which no micro-batch repeats, once they are many."""
@@ -114,6 +115,7 @@ class CommandLog:
             number = running.commands
             if number - self._first.commands < SNAPSHOT_EVERY:
                 return
+            running = repaired_state(running, self._repairs)
             try:
                 sealed.replace(self._snapshot(number), msgspec.json.encode(running))
             except OSError as error:

@@ -1,8 +1,8 @@
-"""Queries that were removed without running a micro-batch, because every one failed.
+"""Queries that are left out of a micro-batch that is repeated, because it failed with them.
 
 A micro-batch that failed is repeated with the commands that it had, so a later DROP comes too late for it. A repair
 says that a query does not run in any micro-batch up to a number of commands; to all who read the command log, these
-commands never created it.
+commands never created it. That it failed (`FailQuery`) stays in the log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from headrace.commands.command import Command, DropQuery, StartQuery
 from headrace.commands.running import Running
 from headrace.errors import HostFault
-from headrace.storage import files
+from headrace.storage import sealed
 
 _FILE = "repairs.json"
 
@@ -35,17 +35,18 @@ _decoder = msgspec.json.Decoder(tuple[Repair, ...])
 def read_repairs(directory: Path) -> tuple[Repair, ...]:
     """Return the repairs of a command log."""
     path = directory / _FILE
-    data = files.read_if_exists(path)
+    data = sealed.read_if_exists(path)
     try:
         return () if data is None else _decoder.decode(data)
     except msgspec.DecodeError as error:
-        raise HostFault(f"{path} is damaged: {error}", hint="restore the checkpoint folder from a copy") from error
+        raise sealed.damaged(path, error) from error
 
 
 def add_repairs(directory: Path, repairs: Sequence[Repair]) -> None:
-    """Add repairs; from now on, all that read the command log honor them."""
+    """Add repairs; from now on, all that read the command log honor them. The longest repair of a query counts."""
+    known = {repair.query: repair for repair in sorted((*read_repairs(directory), *repairs), key=lambda r: r.commands)}
     try:
-        files.replace(directory / _FILE, msgspec.json.encode((*read_repairs(directory), *repairs)))
+        sealed.replace(directory / _FILE, msgspec.json.encode(tuple(known.values())))
     except OSError as error:
         raise HostFault(
             f"cannot write the command log in {directory}: {error.strerror}", hint="free space on the disk"

@@ -14,6 +14,7 @@ from headrace.commands.command import (
     Drain,
     DropQuery,
     EndQuery,
+    FailQuery,
     Relay,
     SendFeedback,
     Set,
@@ -52,9 +53,19 @@ from headrace.operators.feedback.reach import Reach
 MAX_ASSUMPTIONS = 64
 
 #: The parts of Running that have entries for a query, which go when the query is dropped.
-_BY_QUERY = ("queries", "ending", "stopped", "settings", "feedback")
+_BY_QUERY = ("queries", "ending", "stopped", "settings", "feedback", "failed")
 
-_Named = TypeVar("_Named", AddQuery, Set, SendFeedback)
+
+class FailedQuery(Struct, frozen=True):
+    """A query that does not run because it made micro-batches fail."""
+
+    query: str
+    added: AddQuery  # as it was
+    reason: str
+    time: int
+
+
+_Named = TypeVar("_Named", AddQuery, Set, SendFeedback, FailedQuery)
 _Kind = TypeVar("_Kind", bound=Setting)
 
 
@@ -74,6 +85,7 @@ class Running(Struct, frozen=True):
     shedders: tuple[ShedAt, ...] = ()  # as promises need; commands.shedders_in_force adds those that users set
     costs: dict[VertexId, Cost] = {}
     deferrals: tuple[Deferral, ...] = ()
+    failed: tuple[FailedQuery, ...] = ()
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
@@ -88,10 +100,10 @@ class Running(Struct, frozen=True):
             case EndQuery(query=name, number=number):
                 return _end(state, name, number)
             case DropQuery(query=name):
-                rest = replace(state, **{part: _without(getattr(self, part), name) for part in _BY_QUERY})
-                # a query of the same plan that is created later reads all its input again
-                readers = rest.own(None)
-                return replace(rest, relays=tuple(relay for relay in self.relays if relay.reader in readers))
+                return _drop(state, name)
+            case FailQuery(added=query, reason=reason, time=time):
+                rest = _drop(state, query.query)
+                return replace(rest, failed=(*rest.failed, FailedQuery(query.query, query, reason, time)))
             case Drain():
                 return replace(state, draining=True)
             case Set():
@@ -109,7 +121,12 @@ class Running(Struct, frozen=True):
         match command:
             case AddQuery():
                 touched = (command.graph, *command.activation.watched)
-            case StartQuery(stint=Stint(query=name)) | StopQuery(query=name) | DropQuery(query=name):
+            case (
+                StartQuery(stint=Stint(query=name))
+                | StopQuery(query=name)
+                | DropQuery(query=name)
+                | FailQuery(added=AddQuery(query=name))
+            ):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
             case EndQuery() | Drain() | Set() | SetPromises() | SendFeedback():
                 return self.deferrals
@@ -129,8 +146,13 @@ class Running(Struct, frozen=True):
 
     @property
     def known(self) -> tuple[AddQuery, ...]:
-        """Return all queries, on or off."""
+        """Return all queries, on or off, except those that failed."""
         return (*self.queries, *self.stopped)
+
+    @property
+    def added(self) -> tuple[AddQuery, ...]:
+        """Return all queries that were added and not dropped: on, off or failed."""
+        return (*self.known, *(failed.added for failed in self.failed))
 
     def watched(self) -> dict[VertexId, str]:
         """Return the outputs of the graphs that start or stop queries, each with the query it is for."""
@@ -209,6 +231,7 @@ def _add(state: Running, new: AddQuery) -> Running:
     """Add a query in place of any of its name, and of what was said to it; it is off if something else starts it."""
     if any(old.query == new.query and old.incarnation != new.incarnation for old in state.known):
         state = replace(state, feedback=_without(state.feedback, new.query))
+    state = replace(state, failed=_without(state.failed, new.query))
     queries, ending, stopped = (_without(part, new.query) for part in (state.queries, state.ending, state.stopped))
     if new.stint is None and not new.activation.is_manual:
         return replace(state, queries=queries, ending=ending, stopped=(*stopped, new))
@@ -216,12 +239,21 @@ def _add(state: Running, new: AddQuery) -> Running:
 
 
 def _start(state: Running, stint: Stint) -> Running:
-    """Turn a query on, if it is off and has not had this stint."""
-    for query in state.stopped:
+    """Turn a query on, if it is off or has failed, and has not had this stint."""
+    for query in (*state.stopped, *(failed.added for failed in state.failed)):
         if query.query == stint.query and query.number < stint.number:
             begun = replace(query, graph=for_stint(query.graph, stint, query.incarnation), stint=stint)
-            return replace(state, queries=(*state.queries, begun), stopped=_without(state.stopped, stint.query))
+            stopped, failed = _without(state.stopped, stint.query), _without(state.failed, stint.query)
+            return replace(state, queries=(*state.queries, begun), stopped=stopped, failed=failed)
     return state
+
+
+def _drop(state: Running, name: str) -> Running:
+    """Forget a query and all that was said to it."""
+    rest = replace(state, **{part: _without(getattr(state, part), name) for part in _BY_QUERY})
+    # a query of the same plan that is created later reads all its input again
+    readers = rest.own(None)
+    return replace(rest, relays=tuple(relay for relay in state.relays if relay.reader in readers))
 
 
 def _stop(state: Running, name: str, number: int) -> Running:

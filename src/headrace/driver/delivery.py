@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 import polars as pl
 
 from headrace.catalog.definitions import FAILURES, SHED, Connector
+from headrace.commands.command import AddQuery
+from headrace.commands.culprits import attribute
 from headrace.commands.running import Running
 from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
@@ -30,6 +32,7 @@ from headrace.driver.shed_rows import shed_rows
 from headrace.driver.totals import Totals
 from headrace.engine.clock import Clock, SystemClock
 from headrace.engine.statistics import Statistics, greatest
+from headrace.errors import HeadraceError, SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
@@ -85,6 +88,12 @@ class Delivery:
         """Make the sinks of new queries and close those of dropped ones."""
         self.reactions.outbox.start()
         targets = {query.query: (query.sinks, query.schema) for query in running.known}
+        # what a query delivered before it failed can still be read
+        targets |= {
+            failed.query: (failed.added.sinks, failed.added.schema)
+            for failed in running.failed
+            if failed.query in self.sinks
+        }
         for name in [name for name in self.sinks if self._opened[name] != targets.get(name)]:
             for sink in self.sinks.pop(name):
                 sink.close()
@@ -193,7 +202,8 @@ class Delivery:
 
         Sinks that write files do so side by side.
         """
-        writing: list[Future[None]] = []
+        writing: list[tuple[AddQuery, Connector, Future[None]]] = []
+        queries = {query.query: query for query in running.added}
         rules = {query.query for query in running.known if query.reaction is not None}
         counts: dict[str, int] = {}
         for result in results:
@@ -201,20 +211,24 @@ class Delivery:
             sinks = self.sinks.get(result.query, [])
             connectors = self._opened[result.query][0] if sinks else ()
             for sink, connector in zip(sinks, connectors, strict=True):
-                pages = failed.accepted(connector, result.pages)
-                if isinstance(sink, StagingSink) and self._writers is not None:
-                    writing.append(self._writers.submit(sink.write, batch, pages, result.staged))
-                elif isinstance(sink, StagingSink):
-                    sink.write(batch, pages, result.staged)
-                else:
-                    sink.write(batch, pages)
+                query = queries[result.query]
+                with _writing(query, connector):
+                    pages = failed.accepted(connector, result.pages)
+                    if isinstance(sink, StagingSink) and self._writers is not None:
+                        written = self._writers.submit(sink.write, batch, pages, result.staged)
+                        writing.append((query, connector, written))
+                    elif isinstance(sink, StagingSink):
+                        sink.write(batch, pages, result.staged)
+                    else:
+                        sink.write(batch, pages)
             self._tell(batch, result, failed)
             if result.query in rules:
                 self.reactions.outbox.keep(result.query, failed.failures)
             elif failed.failures:
                 counts[result.query] = failed.put(self.directory)
-        for written in writing:
-            written.result()
+        for query, connector, written in writing:
+            with _writing(query, connector):
+                written.result()
         return counts
 
     def _tell(self, batch: int, result: QueryResults, failed: FailedResults) -> None:
@@ -274,6 +288,21 @@ class Delivery:
     ) -> None:
         counts = {result.query: result.count for result in results}
         self._totals.add(batch, reports, running, counts, failed, delivered=self.clock.now(), milliseconds=milliseconds)
+
+
+@contextmanager
+def _writing(query: AddQuery, sink: Connector) -> Iterator[None]:
+    """Let an error that no sink should raise name the query; faults and the file system's errors are not due to it."""
+    try:
+        yield
+    except (HeadraceError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        fault = SinkFault(
+            f"the results of {query.query} cannot be written INTO {sink.kind}: {type(error).__name__}: {error}"
+        )
+        attribute(fault, query)
+        raise fault from error
 
 
 def _rolling(sinks: Sequence[Sink]) -> list[RollingSink]:

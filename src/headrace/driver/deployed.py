@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.catalog.definitions import Stream
+from headrace.commands.culprits import attributed, attributed_to_readers
 from headrace.commands.log import CommandLog
 from headrace.commands.repairs import Repair
 from headrace.commands.running import Running
@@ -47,7 +48,8 @@ class Deployed:
         self.sources: dict[str, Source] = {}
         for name, stream in self.streams.items():
             key = msgspec.json.encode(stream).decode()
-            self.sources[name] = sources.get(key) or make_source(stream, directory)
+            with attributed_to_readers(name, running):
+                self.sources[name] = sources.get(key) or make_source(stream, directory)
             sources[key] = self.sources[name]
         for origin in self.exchanges:
             name = exchange_stream(origin)
@@ -56,7 +58,8 @@ class Deployed:
     def ingest(self, buckets: Sequence[int], page: int, *, patience: float = 0.0) -> Ingest:
         """Return what runs the ingest tasks; `patience` is that of `LaneTimes`, for tasks that run side by side."""
         notes = notes_in(self.directory)
-        return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running, notes, patience)
+        with attributed(lambda: self.running):
+            return Ingest(self.placement, self.streams, self.sources, buckets, page, self.running, notes, patience)
 
 
 class Deployments:

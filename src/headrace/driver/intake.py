@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.catalog.definitions import AHEAD, CLOCK, FAILURES, RAISED, Stream, Timing
-from headrace.commands.command import encode_command
+from headrace.commands.command import FailQuery, encode_command
 from headrace.commands.running import Running
 from headrace.connectors.connector import (
     KeepingSource,
@@ -219,7 +219,11 @@ class Intake:
                 if (late := _behind(stream, end, end.streams[name]))
             },
             budget=end.budget,
-            dropped=[repair.query for repair in self.deployments.repairs() if end.commands <= repair.commands],
+            dropped=[
+                *(repair.query for repair in self.deployments.repairs() if end.commands <= repair.commands),
+                # they must not even be built, to be dropped after that
+                *(command.added.query for command in commands if isinstance(command, FailQuery)),
+            ],
         )
 
 

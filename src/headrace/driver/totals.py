@@ -180,7 +180,7 @@ def _with_latency(
     before: Mapping[str, QueryStatistics], reports: Sequence[Report], running: Running, delivered: int
 ) -> dict[str, QueryStatistics]:
     """Set the latency of each query: of the oldest tuple that was read, or that waited in a bucket."""
-    alive = {query.query for query in running.known}
+    alive = {query.query for query in running.added}
     queries = {name: total for name, total in before.items() if name in alive}
     arrived = {name: since for report in reports for name, since in report.arrived.items()}
     for query in running.queries:

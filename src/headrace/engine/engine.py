@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
 from headrace.commands.command import Cost, ShedAt
+from headrace.engine.blame import blaming
 from headrace.engine.bounds.ets import Ets
 from headrace.engine.bounds.mode import PUNCTUATION, BoundsMode
 from headrace.engine.bounds.wakeup import ends_behind, next_wakeup, waits
@@ -317,7 +318,8 @@ class Engine:
         """Return the state of every operator, and what is unread at its inputs."""
         state: dict[VertexId, State] = {}
         for name, operator in self.operators.items():
-            state[name] = operator.state()
+            with blaming(name, self.graph):
+                state[name] = operator.state()
             if name not in self.ends and (name in self.network.registers or self.network.ready):
                 state[name] = {**state[name], **self._unread.save(self.network, name)}
         self._unread.sweep(state)
@@ -327,9 +329,10 @@ class Engine:
         """Continue from what `state` returned."""
         for name, chunks in state.items():
             if name in self.operators:
-                self.operators[name].restore(
-                    {chunk: frame for chunk, frame in chunks.items() if not chunk.startswith(MARK)}
-                )
+                with blaming(name, self.graph):
+                    self.operators[name].restore(
+                        {chunk: frame for chunk, frame in chunks.items() if not chunk.startswith(MARK)}
+                    )
                 self._unread.load(self.network, name, chunks)
 
     def close(self) -> None:

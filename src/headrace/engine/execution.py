@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from headrace.engine.blame import blaming, operator_fault
 from headrace.engine.bounds.bounds import Bounds
 from headrace.engine.bounds.ets import Ets
 from headrace.engine.bounds.mode import BoundsMode
@@ -14,10 +15,8 @@ from headrace.engine.feedback.guards import Guards
 from headrace.engine.network import Network
 from headrace.engine.shedding.shedders import Shedders
 from headrace.engine.statistics import VertexCounts
-from headrace.errors import HeadraceError, OperatorFault
 from headrace.graph.feedback import tap_of
 from headrace.graph.graph import Arc, Graph, VertexId
-from headrace.graph.naming import Names
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback
 from headrace.model.schema import TS
@@ -74,7 +73,8 @@ class Execution:
         before, after = self.graph.by_id(), graph.by_id()
         for vertex in graph:
             if vertex.id not in before or before[vertex.id].spec != vertex.spec:
-                self.operators[vertex.id] = vertex.spec.build()
+                with blaming(vertex.id, graph):
+                    self.operators[vertex.id] = vertex.spec.build()
                 self.statistics[vertex.id] = VertexCounts()
                 self.bounds.start(vertex.id)
         for gone in [name for name in self.operators if name not in after]:
@@ -115,11 +115,11 @@ class Execution:
                 emitted += operator.on_punctuation(port, element)
             if merges:
                 emitted += self._give_bounds(name, operator)
-        except HeadraceError:
-            raise
-        except Exception as error:
-            what = Names(self.graph)[name]
-            raise OperatorFault(f"operator '{what}' failed: {type(error).__name__}: {error}") from error
+        except BaseException as error:
+            fault = operator_fault(error, name, self.graph)
+            if fault is None or fault is error:
+                raise
+            raise fault from error
         counts.busy_ns += time.perf_counter_ns() - began
         if name in self._speaking:
             self._take_feedback(name, self._speaking[name].said())

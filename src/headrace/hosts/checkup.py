@@ -260,6 +260,9 @@ def _states(running: Running) -> Iterator[QueryState]:
     for queries, state in ((running.queries, "on"), (running.ending, "ending"), (running.stopped, "off")):
         for query in queries:
             yield QueryState(query.query, _kind(query), state, tuple(map(_sink_text, query.sinks)))
+    for failed in running.failed:
+        sinks = tuple(map(_sink_text, failed.added.sinks))
+        yield QueryState(failed.query, _kind(failed.added), f"failed: {failed.reason}", sinks)
 
 
 def _kind(query: AddQuery) -> str:
@@ -272,7 +275,7 @@ def _sink_text(sink: Connector) -> str:
 
 
 def _files_sinks(running: Running) -> Iterator[str]:
-    for query in running.known:
+    for query in running.added:
         for sink in query.sinks:
             if sink.kind == "FILES" and "path" in sink.options:
                 yield str(sink.options["path"])

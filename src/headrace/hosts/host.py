@@ -51,6 +51,10 @@ class Deployment(Protocol):
         """Return why no query runs any more; None if nothing has failed."""
         ...
 
+    def exclude(self, fault: HeadraceError) -> bool:
+        """Go on without the queries that a fault is due to; return False if there are none, or no others."""
+        ...
+
     def stop(self) -> None:
         """Finish the running micro-batch and end."""
         ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from headrace.commands.command import Command
 from headrace.driver.delivery import Delivery
+from headrace.driver.exclusion import TRIES, exclude
 from headrace.driver.intake import Intake
 from headrace.driver.offset import START, Offset
 from headrace.driver.progress import read_progress
@@ -115,10 +117,11 @@ class LocalDeployment:
     def step(self) -> bool:
         """Run one micro-batch; return False if there was nothing to do.
 
-        A micro-batch that fails is the next one again.
+        A micro-batch that fails is the next one again. If it fails again and again because of certain queries, it is
+        repeated without them.
         """
         try:
-            has_run = self._step()
+            has_run = self._try_step()
         except HeadraceError as error:
             self._failure = error
             raise
@@ -131,6 +134,18 @@ class LocalDeployment:
         if has_run:
             self._failure = None
         return has_run
+
+    def _try_step(self) -> bool:
+        for attempt in count(1):
+            try:
+                return self._step()
+            except HeadraceError as error:
+                if not error.culprits or (attempt >= TRIES and not self.exclude(error)):
+                    raise
+        raise AssertionError("a loop without an end")
+
+    def exclude(self, fault: HeadraceError) -> bool:
+        return exclude(self.intake.deployments, fault, self.clock.now())
 
     def _step(self) -> bool:
         end = self.planned or self.intake.latest(self.offset, self.clock.now())
@@ -160,7 +175,7 @@ class LocalDeployment:
         for number, rows in sent.items():
             store = self.stores[number]
             bucket = self.kept.get(number)
-            if bucket is None or self.forgetful:
+            if bucket is None or self.forgetful or not bucket.can_run(store, rows):
                 if bucket is not None:
                     bucket.close()
                 bucket = self.kept[number] = Bucket.restore(number, store, self.cache, rows)

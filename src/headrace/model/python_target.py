@@ -68,10 +68,14 @@ class PythonTarget:
         try:
             loaded: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name)
         except Exception as cause:  # importing runs the user's code, which may raise anything
-            raise error(f"cannot load {what} '{self}': {type(cause).__name__}: {cause}", hint=hint) from cause
+            fault = error(f"cannot load {what} '{self}': {type(cause).__name__}: {cause}", hint=hint)
+            fault.lacks_code = True
+            raise fault from cause
         if not callable(loaded):
             wrong = f"{what} '{self}' is not a function but a value of type {type(loaded).__name__}"
-            raise error(wrong, hint="name a function or a class")
+            fault = error(wrong, hint="name a function or a class")
+            fault.lacks_code = True
+            raise fault
         origin = _origin(loaded)
         if origin and origin.partition(".")[0] != self.module.partition(".")[0] and not known.allows(origin):
             wrong = f"cannot load {what} '{self}': it comes from the module {origin}, which statements may not use"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.catalog.definitions import Stream
+from headrace.commands.command import AddQuery
 from headrace.errors import NameFault, OperatorFault, Span
 from headrace.graph.graph import Graph
 from headrace.model.python_target import PythonTarget, is_python_target, search_hint
@@ -22,12 +23,22 @@ def check_code(graph: Graph) -> None:
                     check_aggregate(name)
 
 
+def check_query(query: AddQuery) -> None:
+    """Raise if a function or class that a running query uses, or a format of its streams, cannot be loaded."""
+    for graph in (query.graph, *query.activation.watched):
+        check_code(graph)
+    for stream in query.streams:
+        check_format(stream)
+
+
 def check_aggregate(name: str, span: Span | None = None) -> None:
     """Raise if a user's aggregate, 'python:module:Class', cannot be loaded."""
     try:
         load_aggregate(name)
     except OperatorFault as error:
-        raise NameFault(error.message, span=span, hint=f"{error.hint}; {search_hint()}") from error
+        fault = NameFault(error.message, span=span, hint=f"{error.hint}; {search_hint()}")
+        fault.lacks_code = error.lacks_code
+        raise fault from error
 
 
 def check_format(stream: Stream, span: Span | None = None) -> None:

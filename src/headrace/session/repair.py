@@ -30,7 +30,7 @@ def names_to_drop(names: Sequence[str], catalog: Catalog, known: Collection[str]
 
 def drop_statements(names: Sequence[str], catalog: Catalog, running: Running) -> str:
     """Return the statements that drop those of the queries and rules that have not been dropped yet."""
-    deployed = {query.query for query in running.known}
+    deployed = {query.query for query in running.added}
     kinds = {name: "RULE" if catalog.has_rule(name) else "QUERY" for name in names if name in deployed}
     return "; ".join(f"DROP {kind} {_quoted(name)}" for name, kind in kinds.items())
 

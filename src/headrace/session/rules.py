@@ -46,7 +46,7 @@ def create_rule(
     rule = _rule(statement, bound, catalog, functions)
     name = rule.name
     if catalog.has_rule(name) and (statement.if_not_exists or _same(rule, catalog.rule(name))):
-        transaction.outcomes.append(lambda: Message(f"rule {name} already exists"))
+        transaction.outcomes.append(lambda: Message(f"rule {name} already exists{transaction.failure_note(name)}"))
         rule = catalog.rule(name)
         if transaction.is_deployed_by(_command(rule, bound, catalog)) or statement.if_not_exists:
             return
@@ -70,7 +70,8 @@ def enable_rule(statement: rules.EnableRule, transaction: Transaction) -> None:
     changed = msgspec.structs.replace(rule, reaction=msgspec.structs.replace(rule.reaction, enabled=statement.on))
     catalog.replace(changed)
     transaction.entries.append(Entry(statement.text, changed))
-    if rule.name in transaction.running:  # else it is only read from the journal
+    has_failed = any(failed.query == rule.name for failed in transaction.deployed.failed)
+    if rule.name in transaction.running or (has_failed and statement.on):  # else it is only read from the journal
         transaction.run(
             _command(changed, plan_rule(rule_statement(rule), catalog), catalog), [rule.event], goes_on=True
         )

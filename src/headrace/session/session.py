@@ -13,6 +13,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Stream
 from headrace.catalog.journal import Journal
 from headrace.commands.command import AddQuery, Drain
+from headrace.commands.culprits import attribute
 from headrace.commands.repairs import Repair, add_repairs
 from headrace.commands.running import Running
 from headrace.connectors import push
@@ -29,6 +30,7 @@ from headrace.model.allowed_python import allow
 from headrace.model.page import Page
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.outcome import Message, Outcome
+from headrace.session.python_code import check_query
 from headrace.session.repair import drop_statements, names_to_drop
 from headrace.session.secrets import check_secrets_of
 from headrace.session.statements import Statements
@@ -198,10 +200,18 @@ class Session:
         """Start the queries of the checkpoint, or continue them; `execute` does so unless it only reads."""
         if not self._started:
             self._own()
+            self._check_code()
             check_secrets_of(self._running())
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
+
+    def failed(self) -> dict[str, str]:
+        """Return the queries and rules that do not run any more because they made micro-batches fail, with the reason.
+
+        START QUERY, ENABLE RULE or CREATE OR REPLACE run one again, with empty state.
+        """
+        return {failed.query: failed.reason for failed in self._running().failed}
 
     def repair(self, drop: Sequence[str]) -> list[str]:
         """Remove queries or rules that make every micro-batch fail, without running one; return their names.
@@ -222,6 +232,10 @@ class Session:
     def drain(self, timeout: float | None = None) -> None:
         """Read what the sources hold now, close the streams so that every window ends, deliver, and stop."""
         if not self._running().known:
+            for name, reason in self.failed().items():
+                raise HostFault(
+                    f"no query is left: {name} has failed: {reason}", hint=f"START QUERY {name} runs it again"
+                )
             return
         self._own()
         if not self._running().draining:
@@ -269,6 +283,16 @@ class Session:
                 for statement in parse(entry.text):
                     self._statements.prepare(statement, transaction)
         self.catalog = transaction.catalog
+
+    def _check_code(self) -> None:
+        """Go on without the queries whose Python code cannot be loaded any more; raise a fault if they are all."""
+        for query in self._running().known:
+            try:
+                check_query(query)
+            except HeadraceError as error:
+                attribute(error, query)
+                if not error.lacks_code or not self.deployment.exclude(error):
+                    raise
 
     def _turn(self, name: str, on: bool) -> None:
         """Start or stop a query, as users and rules do it."""

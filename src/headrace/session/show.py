@@ -53,7 +53,7 @@ def show(
             )
             return Listing(("event", "definition"), rows + raised)
         case "RULES":
-            return _rules(catalog, statistics)
+            return _rules(catalog, running, statistics)
         case "AGGREGATES":
             declared = tuple(
                 (aggregate.name, aggregate.arg.value, aggregate.result.value, aggregate.target)
@@ -172,6 +172,18 @@ def _queries(
         for query in running.known
         if query.reaction is None
     )
+    listed += tuple(
+        (
+            failed.query,
+            ", ".join(sink.kind for sink in failed.added.sinks),
+            counts.get(failed.query, QueryStatistics()).results,
+            counts.get(failed.query, QueryStatistics()).failed,
+            _promised(failed.added.qos),
+            f"failed: {failed.reason}",
+        )
+        for failed in running.failed
+        if failed.added.reaction is None
+    )
     views = tuple(
         (query.name, "event" if query.is_event else "view", None, None, None, None)
         for query in catalog.queries()
@@ -180,12 +192,14 @@ def _queries(
     return Listing(("query", "sinks", "results", "failed", "promises", "state"), listed + views)
 
 
-def _rules(catalog: Catalog, statistics: Statistics) -> Listing:
+def _rules(catalog: Catalog, running: Running, statistics: Statistics) -> Listing:
     rows = []
+    failed = {failed.query: failed.reason for failed in running.failed}
     for rule in catalog.rules():
         counts, reaction = statistics.rules.get(rule.name, RuleStatistics()), rule.reaction
         execution = f"{'deferred' if reaction.deferred else 'immediate'} {reaction.priority}"
         state = "enabled" if reaction.enabled else "disabled"
+        state = f"failed: {failed[rule.name]}" if rule.name in failed else state
         rows.append(
             (
                 rule.name,

@@ -54,7 +54,7 @@ def with_activation(command: AddQuery, clause: StintClause, catalog: Catalog, no
 def start_query(running: Running, name: Name, now: int) -> list[Command]:
     """Return the commands that start a query: none if it is on. One that waits for its time starts now."""
     query = _known(running, name)
-    if query in running.stopped:
+    if query not in running.queries:
         return [start_command(query, now)]
     if query.stint is not None and query.stint.begin > now:
         return [StopQuery(query.query, query.number), start_command(query, now)]
@@ -64,7 +64,7 @@ def start_query(running: Running, name: Name, now: int) -> list[Command]:
 def stop_query(running: Running, name: Name, now: int) -> list[Command]:
     """Return the commands that stop a query: none if it is off, or waits for its time."""
     query = _known(running, name)
-    if query in running.stopped or (query.stint is not None and query.stint.begin > now):
+    if query not in running.queries or (query.stint is not None and query.stint.begin > now):
         return []
     if query.stint is None and has_exchange(query.graph):
         own = {vertex.id for vertex in place(query.graph).keyed}
@@ -95,7 +95,7 @@ def by_name(text: str) -> Name:
 
 
 def _known(running: Running, name: Name) -> AddQuery:
-    queries = [query for query in running.known if query.reaction is None]  # a rule is enabled and disabled
+    queries = [query for query in running.added if query.reaction is None]  # a rule is enabled and disabled
     for query in queries:
         if query.query.lower() == name.text.lower():
             return query

@@ -68,7 +68,7 @@ class Transaction:
         """
         known = self._known(definition)
         if known == definition or (known is not None and statement.if_not_exists):
-            self.outcomes.append(lambda: Message(f"{what} already exists"))
+            self.outcomes.append(lambda: Message(f"{what} already exists{self.failure_note(definition.name)}"))
             # a crash may have come between the catalog and the command log
             return command is not None and known == definition and not self.is_deployed_by(command)
         if statement.or_replace:
@@ -80,11 +80,19 @@ class Transaction:
             self.outcomes.append(lambda: Message(f"{what} created{note}"))
         return True
 
+    def failure_note(self, name: str) -> str:
+        """Return what to say besides of a query or rule that has failed; nothing of others."""
+        failed = next((failed for failed in self.deployed.failed if failed.query == name), None)
+        if failed is None:
+            return ""
+        again = f"START QUERY {name}" if failed.added.reaction is None else f"ENABLE RULE {name}"
+        return f", and has failed: {failed.reason} ({again} runs it again)"
+
     def is_deployed_by(self, command: AddQuery) -> bool:
         """Return whether a query was added to the deployment with the definition of a command, on or off."""
         return any(
             query.query == command.query and query.definition in ("", command.definition)
-            for query in self.deployed.known
+            for query in self.deployed.added
         )
 
     def start(self, command: AddQuery, reads: Iterable[str]) -> None:
@@ -186,7 +194,7 @@ class Transaction:
 
     def _is_deployed(self, name: str) -> bool:
         """Return whether a query or rule was added to the deployment, on or off."""
-        return any(query.query == name for query in self.deployed.known)
+        return any(query.query == name for query in self.deployed.added)
 
     def _dropped_kind(self, statement: statements.Drop) -> str:
         """Return the kind of definition that a DROP means: an event that rules raise is a stream."""

@@ -25,6 +25,7 @@ from headrace.commands.command import (
     UseRelays,
     UseShedders,
 )
+from headrace.commands.culprits import attributed
 from headrace.commands.repairs import without
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, invariants_in, placement_of, spread_in
@@ -90,12 +91,22 @@ class Bucket:
         bucket.restored = True
         bucket.running, placement, invariants = _known(store.get("queries"), Inbox.of(rows).dropped())
         bucket._has_dropped = bool(Inbox.of(rows).dropped())
-        bucket._deploy(placement, invariants)
-        state, extra = bucket._saved.load(store)
-        bucket.bounds, bucket.time = extra.bounds, extra.time
-        bucket.engine.restore(state)
-        bucket.engine.resume(extra.engine)
+        with attributed(lambda: bucket.running):
+            bucket._deploy(placement, invariants)
+            state, extra = bucket._saved.load(store)
+            bucket.bounds, bucket.time = extra.bounds, extra.time
+            bucket.engine.restore(state)
+            bucket.engine.resume(extra.engine)
         return bucket
+
+    def can_run(self, store: Store, rows: Iterable[Row]) -> bool:
+        """Return whether this bucket, which was kept, may run these rows; else it must be restored from its store.
+
+        A query that they drop may have failed in here.
+        """
+        dropped = Inbox.of(rows).dropped()
+        queries = (*self.running.working, *self.running.stopped)
+        return self.version == store.version() and not any(query.query in dropped for query in queries)
 
     @property
     def version(self) -> int | None:
@@ -105,8 +116,14 @@ class Bucket:
     def run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None = None) -> list[Row]:
         """Process one micro-batch and save what changed; returns the rows for the driver.
 
-        `stage` may write the pages of an end to a file and return a note of the place instead.
+        `stage` may write the pages of an end to a file and return a note of the place instead. An error in a vertex
+        names the queries that it works for.
         """
+        before = self.running
+        with attributed(lambda: self.running, lambda: before):
+            return self._run(rows, version, store, stage)
+
+    def _run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None) -> list[Row]:
         began = clock.perf_counter_ns()
         inbox = Inbox.of(rows)
         self.engine.begin(inbox.time, "bucket", self.number, version)

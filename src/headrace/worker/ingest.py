@@ -19,6 +19,7 @@ import polars as pl
 from msgspec import UNSET, Struct
 
 from headrace.catalog.definitions import BAD, Stream, Timing
+from headrace.commands.culprits import attributed, attributed_to_readers
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
@@ -89,6 +90,7 @@ class Ingest:
         self.notes = notes  # where tasks leave files for each other and for the driver
         self.lane_times = LaneTimes(notes, patience)
         self.placement = placement
+        self.running = running or Running()
         self.streams = streams
         self.sources = sources
         self.buckets = list(buckets)
@@ -117,8 +119,13 @@ class Ingest:
     def run(self, task: Task, stage: Stage | None = None) -> Iterator[Row]:
         """Read, filter and route tuples, then send every bucket a control.
 
-        `stage` may write results that are ready here to a file and return a note of the place.
+        `stage` may write results that are ready here to a file and return a note of the place. An error in a vertex
+        names the queries that it works for.
         """
+        with attributed(lambda: self.running):
+            yield from self._run(task, stage)
+
+    def _run(self, task: Task, stage: Stage | None) -> Iterator[Row]:
         began = clock.perf_counter_ns() - self.lane_times.waited_ns
         base = task.base or Control()
         bounds = dict(base.bounds)  # a stream that has ended stays so, however far its last tuples came
@@ -136,7 +143,8 @@ class Ingest:
         )
         for work in task.work:
             statistics = counts.setdefault(work.stream, StreamCounts())
-            newest = yield from self._process(work, task.time, statistics, router)
+            with attributed_to_readers(work.stream, self.running):
+                newest = yield from self._process(work, task.time, statistics, router)
             self._advance(bounds, lanes, work, newest, statistics)
         yield from router.flush()
         control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes)

@@ -10,20 +10,21 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from pyspark import SparkConf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
 from headrace.driver.bucket_numbers import bucket_numbers
 from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployments
+from headrace.driver.exclusion import TRIES, exclude
 from headrace.driver.pause import pause, resume
 from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
@@ -39,6 +40,7 @@ from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.scratch import private_folders
 from headrace.hosts.spark.settings import python_environment, settings
 from headrace.hosts.spark.source import HeadraceSource
+from headrace.hosts.spark.telling import culprits_in
 from headrace.model.allowed_python import allowed
 from headrace.storage import files
 from headrace.storage.disk import make_directory
@@ -118,13 +120,17 @@ class SparkDeployment:
         self.turn = Turn(self.directory, self.deployments.log, self.delivery)
         self.control = self.turn.control
         self.buckets: list[int] = []  # their numbers, known once Spark has started
-        self.fault: HeadraceError | None = None
+        self.fault: HeadraceError | None = None  # what ended the deployment
         self.raised = False  # whether the failure has been raised to the caller
+        self._delivery_fault: HeadraceError | None = None  # of the micro-batch that failed
+        self._delivery_tries = 0
+        self._is_over = threading.Event()  # the streaming query has ended, and is not started again
+        self._lock = threading.Lock()  # of `query`
 
     def start(self) -> None:
         """Start the streaming query; on a directory that has run before it continues where it was."""
         self._check_directory()
-        running = self.deployments.at(self.deployments.count()).running
+        running = self.deployments.newest()
         self.delivery.resume(running)
         if read_progress(self.directory).ended:
             self.delivery.reactions.outbox.settle()  # calls may have come back with a power cut
@@ -168,6 +174,10 @@ class SparkDeployment:
         if not running.draining:
             self._feed(tuple(stream for query in running.known for stream in query.streams))
         self.query = writer.start()
+        threading.Thread(target=self._watch, args=(writer, self.query), name="watch", daemon=True).start()
+
+    def exclude(self, fault: HeadraceError) -> bool:
+        return exclude(self.deployments, fault, self.now())
 
     def send(self, *commands: Command) -> None:
         for command in commands:
@@ -188,7 +198,7 @@ class SparkDeployment:
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self.query is not None and self.query.isActive:
+        while self.query is not None and not self._is_over.is_set():
             remaining = None if deadline is None else deadline - time.monotonic()
             if self.drained.wait(0.05 if remaining is None else max(0.0, min(0.05, remaining))):
                 self.stop()
@@ -199,11 +209,12 @@ class SparkDeployment:
         return True
 
     def failure(self) -> HeadraceError | None:
-        return self._failure_of(self.query)
+        return self.fault
 
     def stop(self) -> None:
-        if self.query is not None:
+        with self._lock:
             query, self.query = self.query, None
+        if query is not None:
             for feeder in self.feeders.values():
                 feeder.stop()
             # Spark's stop interrupts a running micro-batch; it would be run again, but there is no need
@@ -213,8 +224,37 @@ class SparkDeployment:
                 time.sleep(0.01)
             query.stop()
             resume(self.directory)
-            self._raise(query)
+            self.fault = self.fault or self._fault_of(query)
+            self._raise()
         self.delivery.close()
+
+    def _watch(self, writer: DataStreamWriter, query: StreamingQuery) -> None:
+        """Wait for the end of the streaming query; start it again without the queries that made it fail."""
+        while True:
+            with suppress(Exception):  # its fault is asked for below
+                query.awaitTermination()
+            with self._lock:
+                if self.query is not query:
+                    return  # it was stopped
+                try:
+                    fault = self._fault_of(query)
+                    if fault is not None and self._is_repeated(fault):
+                        query = self.query = writer.start()
+                        continue
+                except HeadraceError as error:
+                    fault = error
+                except Exception as error:
+                    fault = HostFault(f"the queries cannot go on: {type(error).__name__}: {error}")
+                self.fault = fault
+                self._is_over.set()
+                return
+
+    def _is_repeated(self, fault: HeadraceError) -> bool:
+        """Return whether the micro-batch that failed is to be tried again, perhaps without some queries."""
+        is_delivery, self._delivery_fault = fault is self._delivery_fault, None
+        if is_delivery and fault.culprits and self._delivery_tries < TRIES:
+            return True  # Spark has tried tasks several times, but a delivery once
+        return self.exclude(fault)
 
     def _feed(self, streams: tuple[Stream, ...]) -> None:
         """Start reading foreign sources that are not read yet."""
@@ -240,12 +280,14 @@ class SparkDeployment:
             if done:
                 self.drained.set()
             self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=done)
+            self._delivery_tries = 0
         except HeadraceError as error:
-            self.fault = error
+            self._delivery_fault = error
+            self._delivery_tries += 1
             raise
         except OSError as error:
-            self.fault = file_fault(error, self.directory)
-            raise self.fault from error
+            self._delivery_fault = file_fault(error, self.directory)
+            raise self._delivery_fault from error
 
     def _commands(self, rows: list[Row]) -> int:
         """Return how many commands were in force in this micro-batch, as its buckets report."""
@@ -260,25 +302,29 @@ class SparkDeployment:
                 f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory"
             ) from error
 
-    def _raise(self, query: Any = None) -> None:
-        """Raise what made the query fail, once."""
-        failure = self._failure_of(query or self.query)
-        if failure is not None and not self.raised:
+    def _raise(self) -> None:
+        """Raise what ended the deployment, once."""
+        if self.fault is not None and not self.raised:
             self.raised = True
-            raise failure
+            raise self.fault
 
-    def _failure_of(self, query: StreamingQuery | None) -> HeadraceError | None:
-        """Return what made a query fail, and remember it."""
-        if self.fault is None and query is not None and not query.isActive and (error := query.exception()) is not None:
-            self.fault = HostFault(
-                f"a micro-batch failed: {_essence(str(error))}",
-                hint=with_log(
-                    "a new session on the same checkpoint tries it again; if a query always fails, remove it with "
-                    f"headrace repair --checkpoint {self.directory} --drop QUERY"
-                ),
-            )
-            self.fault.__cause__ = error
-        return self.fault
+    def _fault_of(self, query: StreamingQuery) -> HeadraceError | None:
+        """Return what made a streaming query end; None if nothing failed."""
+        if self._delivery_fault is not None:
+            return self._delivery_fault
+        if query.isActive or (error := query.exception()) is None:
+            return None
+        culprits, what = culprits_in(str(error)), _essence(str(error))
+        fault = HostFault(
+            what.partition(": ")[2] if culprits else f"a micro-batch failed: {what}",
+            hint=with_log(
+                "a new session on the same checkpoint tries it again; if a query always fails, remove it with "
+                f"headrace repair --checkpoint {self.directory} "
+                + (" ".join(f"--drop {name}" for name, _ in culprits) or "--drop QUERY")
+            ),
+        )
+        fault.culprits, fault.__cause__ = culprits, error
+        return fault
 
 
 def _essence(text: str) -> str:

@@ -43,6 +43,7 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
         from headrace.driver.staged_results import Stager
+        from headrace.hosts.spark.telling import telling
         from headrace.model.allowed_python import allow
         from headrace.worker.bucket import Bucket
         from headrace.worker.chunk_cache import ChunkCache
@@ -59,10 +60,11 @@ class BucketProcessor(StatefulProcessor):
         store = _SparkStore(self.values)
         arrived = from_spark(rows)
         bucket = _kept.pop((run, bucket_number), None)
-        if bucket is None or bucket.version != store.version():
-            bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"), arrived)
-        stager = Stager(Path(self.directory), f"b{batch}", bucket.running)
-        out = bucket.run(arrived, batch, store, stager)
+        with telling():
+            if bucket is None or not bucket.can_run(store, arrived):
+                bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"), arrived)
+            stager = Stager(Path(self.directory), f"b{batch}", bucket.running)
+            out = bucket.run(arrived, batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket
         else:

@@ -92,39 +92,48 @@ class HeadraceReader(DataSourceStreamReader):
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         from headrace.engine.clock import SystemClock
+        from headrace.hosts.spark.telling import telling
 
-        return _to_spark(self.intake.latest(_from_spark(start), SystemClock().now()))
+        with telling():
+            return _to_spark(self.intake.latest(_from_spark(start), SystemClock().now()))
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        from headrace.hosts.spark.telling import telling
+
         if start == end:
             return []
         offset = _from_spark(end)
         buckets = tuple(offset.buckets or self.buckets)
-        return [TaskPartition(task, offset.commands, buckets) for task in self.intake.tasks(_from_spark(start), offset)]
+        with telling():
+            tasks = self.intake.tasks(_from_spark(start), offset)
+        return [TaskPartition(task, offset.commands, buckets) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from headrace.driver.staged_results import Stager
+        from headrace.hosts.spark.telling import telling
         from headrace.worker.wire import to_arrow
 
         self._allow()
         assert isinstance(partition, TaskPartition)
-        task, deployed = partition.task, _deployed(self.directory, partition.commands)
-        place = self.directory, partition.buckets, self.page
+        task, place = partition.task, (self.directory, partition.buckets, self.page)
         kept = _kept.pop(place, None)
-        ingest = (
-            kept[1]
-            if kept is not None and kept[0] is deployed
-            else deployed.ingest(partition.buckets, self.page, patience=_PATIENCE)
-        )
+        with telling():
+            deployed = _deployed(self.directory, partition.commands)
+            ingest = (
+                kept[1]
+                if kept is not None and kept[0] is deployed
+                else deployed.ingest(partition.buckets, self.page, patience=_PATIENCE)
+            )
         stager = Stager(self.directory, f"i{task.time}-{task.number}", deployed.running)
         waiting: list[Row] = []
         size = 0
-        for row in ingest.run(task, stager):
-            waiting.append(row)
-            size += len(row.payload)
-            if size >= _SEND_BYTES:
-                yield to_arrow(waiting)
-                waiting, size = [], 0
+        with telling():
+            for row in ingest.run(task, stager):
+                waiting.append(row)
+                size += len(row.payload)
+                if size >= _SEND_BYTES:
+                    yield to_arrow(waiting)
+                    waiting, size = [], 0
         if waiting:
             yield to_arrow(waiting)
         _kept[place] = deployed, ingest

@@ -81,13 +81,17 @@ def load(name: str) -> UserAggregate:
     try:
         made = class_()
     except Exception as error:  # the user's code may raise anything
-        raise OperatorFault(
+        fault = OperatorFault(
             f"cannot make the aggregate {name!r}: {type(error).__name__}: {error}",
             hint="its class must have a constructor without arguments",
-        ) from error
+        )
+        fault.lacks_code = True
+        raise fault from error
     missing = [method for method in ("zero", "add", "merge", "finish") if not callable(getattr(made, method, None))]
     if missing:
-        raise OperatorFault(
+        fault = OperatorFault(
             f"the aggregate {name!r} lacks {', '.join(missing)}()", hint="define zero, add, merge and finish"
         )
+        fault.lacks_code = True
+        raise fault
     return UserAggregate(name, cast(Definition, made))

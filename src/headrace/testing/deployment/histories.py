@@ -67,6 +67,24 @@ JOINED = History(
     ),
     seed=2,
 )
+FAILING = History(
+    "a query that fails and is started again",
+    (
+        Execute(
+            STREAMS
+            + COUNTS
+            + MOST
+            + """CREATE AGGREGATE fussy(DOUBLE) RETURNS DOUBLE FROM PYTHON 'headrace.testing.aggregates:Fussy';
+CREATE QUERY bad AS SELECT k, fussy(v) AS f FROM s [RANGE 2 SECONDS] GROUP BY k INTO MEMORY;"""
+        ),
+        Push("s", FIRST),
+        Push("s", rows_of((3, 1, -1), (4, 2, 7), (6, 2, -9))),
+        Execute("START QUERY bad;"),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=6,
+)
 RULES = History(
     "rules that call and raise",
     (
@@ -152,4 +170,4 @@ ROLLED = History(
     seed=7,
 )
 
-HISTORIES = (WINDOWS, REPLACED, JOINED, RULES, FEEDBACK, REPORTS, STARTED, ROLLED)
+HISTORIES = (WINDOWS, REPLACED, JOINED, FAILING, RULES, FEEDBACK, REPORTS, STARTED, ROLLED)

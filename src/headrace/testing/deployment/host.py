@@ -17,7 +17,8 @@ import msgspec
 from headrace.commands.command import Command
 from headrace.driver.bucket_numbers import bucket_numbers
 from headrace.driver.delivery import Delivery
-from headrace.driver.deployed import Deployments
+from headrace.driver.deployed import Deployed, Deployments
+from headrace.driver.exclusion import exclude
 from headrace.driver.intake import TICK, Intake
 from headrace.driver.pause import pause, resume
 from headrace.driver.progress import read_progress
@@ -50,7 +51,7 @@ class Worker:
     """A Python worker of Spark: what it keeps between micro-batches."""
 
     deployments: Deployments
-    ingest: tuple[int, Ingest] | None = None  # by number of commands
+    ingest: tuple[Deployed, Ingest] | None = None
     buckets: dict[int, Bucket] = field(default_factory=dict)
 
 
@@ -128,6 +129,9 @@ class SimulatedDeployment:
     def failure(self) -> HeadraceError | None:
         return None  # `step` raises it
 
+    def exclude(self, fault: HeadraceError) -> bool:
+        return exclude(self.deployments, fault, self.now())
+
     def stop(self) -> None:
         if self._is_started:
             pause(self.directory)
@@ -138,6 +142,10 @@ class SimulatedDeployment:
         """Run one micro-batch; return False if there is nothing to do."""
         try:
             return self._step()
+        except HeadraceError as fault:
+            if not self.exclude(fault):
+                raise
+            return self.step()  # Spark repeats it
         except SparkFailure as failure:
             raise _fault(failure) from failure
         except OSError as error:
@@ -181,8 +189,8 @@ class SimulatedDeployment:
         for attempt in range(1 + (chance.random() < 0.1)):
             worker = chance.choice(self._workers)
             deployed = worker.deployments.at(commands)
-            if worker.ingest is None or worker.ingest[0] != commands:
-                worker.ingest = commands, deployed.ingest(self.buckets, self.page)
+            if worker.ingest is None or worker.ingest[0] is not deployed:
+                worker.ingest = deployed, deployed.ingest(self.buckets, self.page)
             name = f"i{task.time}-{batch}-{task.number}-{attempt}"
             stager = Stager(self.directory, name, deployed.running, least=STAGE_BYTES)
             rows = list(worker.ingest[1].run(task, stager))
@@ -200,8 +208,8 @@ class SimulatedDeployment:
             if known is not None:
                 out, store.encoded = list(known[0]), known[1]
             else:
-                if bucket is None or bucket.version != store.version():
-                    bucket = Bucket.restore(number, store)
+                if bucket is None or not bucket.can_run(store, rows):
+                    bucket = Bucket.restore(number, store, rows=rows)
                 stager = Stager(self.directory, f"{batch}-{number}-{attempt}", bucket.running, least=STAGE_BYTES)
                 out = bucket.run(rows, batch, store, stager)
                 worker.buckets[number] = bucket
