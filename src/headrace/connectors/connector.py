@@ -166,6 +166,15 @@ class Sink(Protocol):
 
 
 @runtime_checkable
+class SelectiveSink(Protocol):
+    """A sink that cannot hold every row."""
+
+    def refused(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Return for each row why the sink cannot hold it, NULL if it can; None if it can hold all rows."""
+        ...
+
+
+@runtime_checkable
 class StagingSink(Protocol):
     """A sink into which tasks write large results out of sight; the driver puts them into place.
 

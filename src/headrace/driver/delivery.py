@@ -213,7 +213,7 @@ class Delivery:
             for sink, connector in zip(sinks, connectors, strict=True):
                 query = queries[result.query]
                 with _writing(query, connector):
-                    pages = failed.accepted(connector, result.pages)
+                    pages = failed.accepted(connector, result.pages, sink)
                     if isinstance(sink, StagingSink) and self._writers is not None:
                         written = self._writers.submit(sink.write, batch, pages, result.staged)
                         writing.append((query, connector, written))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import polars as pl
+
 from headrace.catalog.definitions import Connector
+from headrace.connectors.connector import SelectiveSink
 from headrace.connectors.kinds import refused
 from headrace.connectors.spool import stream_spool
 from headrace.driver.rules.firing import Failure, as_json, failed_frame, key_of
@@ -23,9 +26,15 @@ class FailedResults:
         self._batch = batch
         self.failures: list[Failure] = []
 
-    def accepted(self, sink: Connector, pages: Sequence[Page]) -> Sequence[Page]:
-        """Return the pages without rows that a sink cannot hold, which are noted."""
-        reasons = [refused(sink, page.visible()) for page in pages]
+    def accepted(self, connector: Connector, pages: Sequence[Page], sink: object = None) -> Sequence[Page]:
+        """Return the pages without rows that sinks of this kind, or this one, cannot hold; these rows are noted."""
+        pages = self._held(connector, pages, lambda rows: refused(connector, rows))
+        return self._held(connector, pages, sink.refused) if isinstance(sink, SelectiveSink) else pages
+
+    def _held(
+        self, sink: Connector, pages: Sequence[Page], refused: Callable[[pl.DataFrame], pl.Series | None]
+    ) -> Sequence[Page]:
+        reasons = [refused(page.visible()) for page in pages]
         if all(why is None for why in reasons):
             return pages
         kept = []

@@ -25,7 +25,7 @@ from headrace.model.time import SECOND
 _LOG = logging.getLogger(__name__)
 
 #: Options that are handed to the client as they are.
-CLIENT_OPTIONS = ("security.", "sasl.", "ssl.", "client.", "socket.")
+CLIENT_OPTIONS = ("security.", "sasl.", "ssl.", "client.", "socket.", "message.")
 #: An end of a partition, or a moment in milliseconds.
 Asked: TypeAlias = Literal["earliest", "latest"] | int
 #: Records that are handed on at once.
@@ -218,6 +218,12 @@ class KafkaTopic:
 
 def sink_fault(there: Place, error: Any) -> SinkFault:
     """Explain a client's error to a writer."""
+    if error.name() == "MSG_SIZE_TOO_LARGE":
+        return SinkFault(
+            f"results cannot be written to {there}: a record is larger than the topic allows",
+            hint="raise max.message.bytes of the topic, or lower the option message.max.bytes of the sink: larger "
+            "results then go to <query>.failed",
+        )
     return SinkFault(f"results cannot be written to {there}: {error.str()}", hint=_REACHABLE)
 
 

@@ -32,6 +32,8 @@ from headrace.storage import files
 _LOG = logging.getLogger(__name__)
 
 FORMATS = ("json", "arrow")
+#: The bytes of key and value that the client accepts for a record at most, unless the option of this name says so.
+_MAX_BYTES, _MAX_BYTES_OPTION = 1_000_000, "message.max.bytes"
 OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "timeout")
 
 
@@ -43,6 +45,7 @@ class Target:
     format: str
     key: str | None
     time: str | None
+    max_bytes: int = _MAX_BYTES
 
 
 def target(connector: Connector, schema: Schema) -> Target:
@@ -63,7 +66,17 @@ def target(connector: Connector, schema: Schema) -> Target:
                 f"KAFKA: format 'arrow' takes no {option}, because a record holds many rows", hint="write format 'json'"
             )
         chosen[option] = name
-    return Target(there, form, chosen["key"], chosen["record_time"])
+    return Target(there, form, chosen["key"], chosen["record_time"], _max_bytes(connector))
+
+
+def _max_bytes(connector: Connector) -> int:
+    chosen = str(connector.options.get(_MAX_BYTES_OPTION, _MAX_BYTES))
+    if not chosen.isdigit() or not 1000 <= int(chosen) <= 1_000_000_000:
+        raise QueryError(
+            f"KAFKA: the option {_MAX_BYTES_OPTION!r} must be a whole number from 1000 to 1000000000",
+            hint=f"{_MAX_BYTES_OPTION} {_MAX_BYTES}",
+        )
+    return int(chosen)
 
 
 def check_kafka_sink(connector: Connector, schema: Schema) -> None:
@@ -104,6 +117,31 @@ class KafkaSink:
             raise sink_fault(self._target.place, error.args[0]) from error
         self._next = batch + 1
 
+    def refused(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Return for each row why it is too large for a record, NULL if it is not; None if all are small enough."""
+        largest = self._target.max_bytes
+        rows = rows.select(self._schema.names).with_row_index("__row")
+        large = rows.filter(self._bound() > largest)
+        if not large.height:
+            return None
+        sizes = [
+            len(value) + len((key or "").encode())
+            for row in large.drop("__row").iter_slices(1)
+            for key, value, _ in self._records(row)
+        ]
+        reasons: list[str | None] = [None] * rows.height
+        for row, size in zip(large["__row"].to_list(), sizes, strict=True):
+            if size > largest:
+                reasons[row] = f"the record would have {size:,} bytes; {_MAX_BYTES_OPTION} is {largest:,}"
+        return pl.Series(reasons, dtype=pl.String) if any(reasons) else None
+
+    def _bound(self) -> pl.Expr:
+        """Return how large a record is at most: a letter may take six bytes of JSON, and a key comes twice."""
+        fixed = sum(len(name.encode()) * 6 + 256 for name in self._schema.names) + 1024
+        texts = [pl.col(field.name).str.len_bytes() * 7 for field in self._schema if field.type is Type.STRING]
+        binary = [pl.col(field.name).bin.size() * 2 for field in self._schema if field.type is Type.BINARY]
+        return pl.sum_horizontal(pl.lit(fixed), *(size.cast(pl.Int64).fill_null(0) for size in (*texts, *binary)))
+
     def close(self) -> None:
         """Release the connections; an open transaction is given up."""
         if self._producer is not None:
@@ -143,9 +181,7 @@ class KafkaSink:
     def _records(self, rows: pl.DataFrame) -> Iterator[tuple[str | None, bytes, int | None]]:
         """Return key, value and time in milliseconds of each record."""
         if self._target.format == "arrow":
-            file = io.BytesIO()
-            rows.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
-            yield None, file.getvalue(), None
+            yield from ((None, table, None) for table in self._tables(rows))
             return
         texts = [column for field in self._schema if (column := as_text(field.name, field.type, "json")) is not None]
         lines = rows.with_columns(texts).write_ndjson().encode().split(b"\n")[:-1]
@@ -153,6 +189,17 @@ class KafkaSink:
         keys = nothing if self._target.key is None else rows[self._target.key].cast(pl.String).to_list()
         times = nothing if self._target.time is None else rows[self._target.time].dt.timestamp("ms").to_list()
         yield from zip(keys, lines, times, strict=True)
+
+    def _tables(self, rows: pl.DataFrame) -> Iterator[bytes]:
+        """Yield rows as Arrow tables, as few as are small enough."""
+        file = io.BytesIO()
+        rows.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
+        if rows.height == 1 or file.tell() <= self._target.max_bytes:
+            yield file.getvalue()
+        else:
+            half = rows.height // 2
+            yield from self._tables(rows[:half])
+            yield from self._tables(rows[half:])
 
 
 def _identity(path: Path) -> str:
