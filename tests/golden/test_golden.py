@@ -42,6 +42,7 @@ def test_the_script_gives_the_output_that_it_shows(path: Path, update_golden: bo
         )
 
 
+@pytest.mark.slow
 def test_all_queries_in_one_deployment_whose_buckets_restart_give_the_same() -> None:
     scripts = [path.read_text() for path in SCRIPTS if path.parent.name == "queries"]
     with Session(host="local", buckets=3) as session:

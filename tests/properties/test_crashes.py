@@ -13,7 +13,7 @@ from headrace.testing.deployment.histories import HISTORIES, JOINED, REPORTS, RO
 from headrace.testing.deployment.history import History, Push
 from headrace.testing.deployment.random_histories import random_history, shrunk
 
-pytestmark = pytest.mark.crash
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ def run(engine: Engine) -> None:
 NAMES = st.sampled_from(["dfs", "bfs", "rr", "dfs-1", "dfs-2", "dfs-5"])
 
 
+@pytest.mark.slow
 @given(st.data(), graphs(), st.sampled_from(["none", "literal", "absorb", "registers"]), NAMES)
 @settings(deadline=None, max_examples=80)
 def test_any_selection_gives_the_same_tuples_in_order(

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,6 +41,7 @@ CONDITIONS = (
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(
     st.sampled_from(EVENTS),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ def check(
     return found
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow], phases=[Phase.generate])
 @given(st.lists(queries(), min_size=1, max_size=2), stream_histories(most=8), st.sampled_from([1, 3]), TURNS)
 def test_schedulers_and_budgets_agree_with_the_oracle(texts, histories, buckets, turns):

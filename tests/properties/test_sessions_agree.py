@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
@@ -114,6 +115,7 @@ def run_live(
     return found
 
 
+@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=EXAMPLES,
@@ -135,6 +137,7 @@ def test_live_sessions_agree_with_the_oracle_however_streams_tell_their_time(tex
     assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
 
 
+@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=EXAMPLES,

@@ -35,10 +35,10 @@ PATIENCE = 120
 def run_tests(
     context: typer.Context,
     fast: bool = flag(
-        "--fast", "Run only the checks and the fast tests: no crashes, no Spark, no Kafka, no downloads."
+        "--fast", "Run only the checks and the fast tests: no slow ones, no Spark, no Kafka, no downloads."
     ),
 ) -> None:
-    """Run style, type and layer checks, fast tests, simulated crashes, tests on Spark and Kafka. Needs a checkout."""
+    """Run style, type and layer checks, fast and slow tests, tests on Spark and Kafka. Needs a checkout."""
     root = checkout()
     for script in () if fast else sorted(root.glob("tests/*/setup")):
         if reason := obtain(script, patience=PATIENCE):
@@ -66,9 +66,9 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
         yield "tests", pytest
     else:
         together = ["-n", str(min(4, os.cpu_count() or 1))]
-        yield "fast tests", [*pytest, "-m", "not spark and not kafka and not crash", *together]
+        yield "fast tests", [*pytest, "-m", "not spark and not kafka and not slow", *together]
     if "-m" not in arguments and not fast:
-        yield "tests of simulated crashes", [*pytest, "-m", "crash", *together]
+        yield "slow tests", [*pytest, "-m", "slow and not spark and not kafka", *together]
         # tests on Spark are in two groups (tests/spark/conftest.py); tests on Kafka share a broker
         groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadgroup"]
         yield "tests on Spark", [*pytest, "-m", "spark and not kafka", *groups]

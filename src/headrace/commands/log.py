@@ -40,9 +40,8 @@ class CommandLog:
         self._kept: list[Command] = []
         self._newest: Path | None = None  # the last file that was read
         self._repairs: tuple[Repair, ...] = ()
-        self._next_look = (
-            2 * SNAPSHOT_EVERY
-        )  # with so many commands in memory, look for a snapshot that stands for some
+        # with so many commands in memory, look for a snapshot that stands for some
+        self._next_look = 2 * SNAPSHOT_EVERY
         self._lock = threading.RLock()  # users and micro-batches of one process send commands
 
     def append(self, *commands: Command) -> int:
@@ -124,9 +123,8 @@ class CommandLog:
                 ) from error
             names = files.names(self.directory)
             stale = [name for name in names if _number(name) < number]
-            files.remove(
-                *(self.directory / name for name in stale), durable=False
-            )  # one that comes back goes next time
+            # one that comes back after a power cut is removed the next time
+            files.remove(*(self.directory / name for name in stale), durable=False)
             self._begin_with(running)
 
     @property

@@ -30,22 +30,14 @@ def python_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
     """Return rows as Python values; a date or time beyond the calendar is text, its days or microseconds since 1970."""
     if beyond_calendar(rows) is None:
         return rows.to_dicts()
-    outside = {name: _outside(rows[name], dtype) for name, dtype in rows.schema.items()}
-    texts = {
-        name: rows[name].to_physical().cast(pl.String).to_list()
-        for name, mask in outside.items()
-        if mask is not None and mask.any()
-    }
-    kept = rows.with_columns(
-        pl.when(~outside[name].fill_null(False)).then(pl.col(name)).alias(name)  # type: ignore[union-attr]
-        for name in texts
-    )
+    masks = {name: _outside(rows[name], dtype) for name, dtype in rows.schema.items()}
+    outside = {name: mask.fill_null(False) for name, mask in masks.items() if mask is not None and mask.any()}
+    kept = rows.with_columns(pl.when(~mask).then(pl.col(name)).alias(name) for name, mask in outside.items())
     values = kept.to_dicts()
-    for name, column in texts.items():
-        mask = outside[name]
-        assert mask is not None
-        for at in mask.fill_null(False).arg_true():
-            values[at][name] = column[at]
+    for name, mask in outside.items():
+        texts = rows[name].to_physical().cast(pl.String)
+        for at in mask.arg_true():
+            values[at][name] = texts[at]
     return values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -26,6 +26,14 @@ class Listing:
     def redacted(self) -> Listing:
         """Return the listing without secrets; not for rows of streams, which are shown as they are."""
         rows = (tuple(redact(cell) if isinstance(cell, str) else cell for cell in row) for row in self.rows)
+        return Listing(self.columns, tuple(rows))
+
+    def without(self, columns: Collection[str]) -> Listing:
+        """Return the listing with nothing in these columns."""
+        rows = (
+            tuple(None if name in columns else cell for name, cell in zip(self.columns, row, strict=True))
+            for row in self.rows
+        )
         return Listing(self.columns, tuple(rows))
 
 

@@ -29,10 +29,11 @@ from headrace.language.syntax.statements import Describe, Explain, Show, Stateme
 from headrace.model.allowed_python import allow
 from headrace.model.page import Page
 from headrace.session.forecast import Stated, declared_rate, forecast_together
-from headrace.session.outcome import Message, Outcome
+from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.python_code import check_query
 from headrace.session.repair import drop_statements, names_to_drop
 from headrace.session.secrets import check_secrets_of
+from headrace.session.show import COUNTS
 from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction
@@ -107,6 +108,8 @@ class Session:
             self.start()
             self.deployment.delivery.open(self._running())
         outcomes = [outcome() for outcome in transaction.outcomes]
+        if not self._started and self._running().known:  # another process may have counted
+            outcomes = [outcome.without(COUNTS) if isinstance(outcome, Listing) else outcome for outcome in outcomes]
         failure = self.deployment.failure()
         if failure is not None and not is_reading:
             outcomes.append(Message(f"no query runs, because the deployment has failed: {failure.message}"))

@@ -20,6 +20,9 @@ from headrace.session.promises import unshed_places
 from headrace.session.show_settings import setting_text, show_settings
 from headrace.session.stints import state_of
 
+#: Columns whose numbers only the process that runs the queries knows.
+COUNTS = frozenset({"tuples", "bad", "late", "behind", "results", "failed", "detections", "called", "waiting"})
+
 
 def show(
     what: str,

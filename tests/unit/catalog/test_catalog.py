@@ -121,6 +121,7 @@ def test_a_stream_stamped_by_a_column_needs_that_column_as_timestamp() -> None:
     assert define_stream(statement, BIDS) == Stream("s", BIDS, MEMORY, Timing.EXTERNAL, "at", SECOND)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.text(max_size=30), max_size=4), st.integers(0, 20))
 def test_a_journal_gives_back_what_was_appended_even_after_a_torn_write(

@@ -33,6 +33,7 @@ def test_the_first_query_says_that_spark_starts(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_an_interrupt_while_spark_starts_ends_the_process_with_a_message(name: str) -> None:
     script = INTERRUPTED.format(name=name)

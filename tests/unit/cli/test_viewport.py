@@ -76,6 +76,7 @@ def memory_script() -> str:
     return re.sub(r"FROM GENERATOR \(.*?\);", "FROM MEMORY;", demo.statements("viewport.sql"), flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_many_moves_save_most_of_the_work_and_guards_stay_few() -> None:
     picture = demo.SpeedMap(Viewport(every=6, lead=2))
     windows: dict[dt.datetime, list[int]] = {}

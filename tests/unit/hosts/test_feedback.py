@@ -91,6 +91,7 @@ def test_what_is_said_of_several_stretches_of_old_time_all_holds(session):
     }
 
 
+@pytest.mark.slow
 def test_guards_of_hundreds_of_assumptions_end_and_are_forgotten(session):
     push(session, range(11), range(3))
     for number in range(120):

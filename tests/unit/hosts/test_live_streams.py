@@ -2,6 +2,8 @@
 
 import datetime as dt
 
+import pytest
+
 from headrace.hosts.local import LocalDeployment
 from headrace.model.time import SECOND
 from headrace.session import Session
@@ -44,6 +46,7 @@ def run(until, slow, *, step=0.1):
     return seen, session
 
 
+@pytest.mark.slow
 def test_windows_close_when_the_skew_has_passed_though_one_input_is_silent():
     slow = [(3.0, 0.0), (8.0, 5.0), (28.0, 25.0)]
     seen, session = run(40, slow)

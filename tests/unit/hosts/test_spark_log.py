@@ -39,6 +39,7 @@ def run(java_home: Path, checkpoint: str, **variables: str) -> subprocess.Comple
     )
 
 
+@pytest.mark.slow
 def test_the_log_is_in_the_checkpoint_and_an_error_names_it(java_home: Path, tmp_path: Path) -> None:
     done = run(java_home, str(tmp_path / "state"))
     log = tmp_path / "state" / "spark.log"
@@ -48,6 +49,7 @@ def test_the_log_is_in_the_checkpoint_and_an_error_names_it(java_home: Path, tmp
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_without_a_checkpoint_the_log_is_a_temporary_file_that_outlives_an_error(
     java_home: Path, tmp_path: Path
 ) -> None:
@@ -60,6 +62,7 @@ def test_without_a_checkpoint_the_log_is_a_temporary_file_that_outlives_an_error
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_debugging_shows_the_log(java_home: Path, tmp_path: Path) -> None:
     done = run(java_home, str(tmp_path / "state"), HEADRACE_DEBUG="1")
     assert "this Java is too old" in done.stderr

@@ -118,6 +118,7 @@ def test_our_own_applications_and_aggregates_for_tests_are_allowed() -> None:
         load("headrace.errors:HostFault")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["read", "getoutput"])
 def test_a_program_may_name_the_modules_beside_it(module: Path, name: str) -> None:
     statement = FORMAT.format(folder=module, target=f"police_notes:{name}")

@@ -40,6 +40,7 @@ def test_a_second_session_cannot_change_a_checkpoint_and_learns_who_has_it(tmp_p
     second.execute(STREAM)
 
 
+@pytest.mark.slow
 def test_another_process_cannot_change_a_checkpoint_until_the_owner_ends(tmp_path: Path) -> None:
     program = (
         "import sys; from headrace.session import Session; Session(sys.argv[1], host='local').execute(sys.argv[2])"
@@ -64,6 +65,18 @@ def test_statements_that_read_work_beside_the_owner_and_change_no_byte(tmp_path:
         for statement in READING:
             second.execute(statement)
         assert content(tmp_path) == before
+
+
+def test_a_session_that_only_looks_does_not_say_that_nothing_was_counted(tmp_path: Path) -> None:
+    with open_session(tmp_path) as first:
+        first.execute(STREAM + QUERY)
+        for statement in ("SHOW QUERIES", "SHOW STREAMS"):
+            (running,), (looking,) = first.execute(statement), open_session(tmp_path).execute(statement)
+            assert isinstance(running, Listing)
+            assert isinstance(looking, Listing)
+            numbers = [at for at, cell in enumerate(running.rows[0]) if cell == 0]
+            assert numbers
+            assert [looking.rows[0][at] for at in numbers] == [None] * len(numbers)
 
 
 def test_statements_that_read_start_nothing(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_of_two_that_share_an_arc_the_one_that_bears_least_counts(session: Sessi
     assert 3050 < len(session.results("little")) < 3350
 
 
+@pytest.mark.slow
 def test_a_restart_from_saved_state_in_every_micro_batch_drops_the_same_tuples(tmp_path: Path) -> None:
     found = []
     for forgetful in (False, True):

@@ -308,6 +308,7 @@ def repeat_every_micro_batch(deployment: LocalDeployment) -> None:
     deployment.step = step  # type: ignore[method-assign]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_crash_in_any_micro_batch_changes_nothing_of_stints(desk: Desk, repeated: bool) -> None:
     if repeated:

@@ -58,6 +58,7 @@ def everything_large(monkeypatch):
     monkeypatch.setattr(saved_state, "INLINE_BYTES", 64)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("everything_large")
 def test_results_are_the_same_whether_buckets_are_kept_mapped_or_read_back():
     kept, _, _ = run(forgetful=False)

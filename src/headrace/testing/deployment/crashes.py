@@ -123,8 +123,9 @@ class Trials:
             self.crash("kill", moment, killed(moment.image))
 
     def power_cuts(self, count: int, chance: random.Random, *, stop: bool = False) -> None:
-        """Cut the power after each step, with up to `count` outcomes; `stop` at the first violation."""
-        for moment in self.recording.moments:
+        """Cut the power after each step, with up to `count` outcomes; `stop` at the first violation, in any order."""
+        moments = self.recording.moments
+        for moment in chance.sample(moments, len(moments)) if stop else moments:
             for image in power_cuts(moment.image, count, chance):
                 self.crash("power cut", moment, image)
             if self.tally.violations and stop:
@@ -165,7 +166,7 @@ class Trials:
             moment = chance.choice(self._beginnings())
             first, writes = chance.randrange(60), chance.choice((1, 3, 10**6))
             disk = SimulatedDisk(killed(moment.image), ignored=self._ignored)
-            disk.is_full = lambda step, first=first, writes=writes: first <= step < first + writes  # type: ignore[misc]
+            disk.is_full = range(first, first + writes).__contains__
             self.tally.crashes += 1
             self.tally.runs += 1
             world = World(self.recording.calls[: moment.calls])

@@ -177,6 +177,7 @@ def process(root: Path, first: int) -> Iterator[int]:
     rolling.close()
 
 
+@pytest.mark.slow
 def test_a_crash_after_any_change_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     expected = sorted([*(n for n in range(6) if n % 2), *range(100, 106), *range(200, 206)])
     crashes = 0

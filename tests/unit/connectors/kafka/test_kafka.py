@@ -501,6 +501,7 @@ def results_of(topic: FakeTopic, **how: Any) -> dict[str, list[Any]]:
         }
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(
     st.lists(st.lists(st.integers(0, 60), max_size=15), min_size=1, max_size=4),

@@ -152,6 +152,7 @@ def test_a_share_of_nothing_only_looks() -> None:
     assert len(made.screen(ARC, page([90.0]))) == 1
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(st.floats(0.05, 0.8), st.integers(0, 1000))
 def test_weights_of_those_that_stay_count_for_those_that_went(share: float, seed: int) -> None:

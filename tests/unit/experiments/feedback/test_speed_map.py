@@ -90,6 +90,7 @@ def test_times_are_judged_only_where_the_machine_is_steady(tiny: Runs) -> None:
     assert verdict({**slow, ("F0", 4): replace(steady["F0", 4], seconds=1.1)}) == "not comparable"
 
 
+@pytest.mark.slow
 def test_findings_and_figures_are_complete(monkeypatch: pytest.MonkeyPatch, tiny: Runs) -> None:
     monkeypatch.setattr(speed_map, "play", lambda size, trial: tiny)
     outcome = speed_map.report(Size(1, 1), Trial("quick"))

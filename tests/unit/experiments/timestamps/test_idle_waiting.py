@@ -39,6 +39,7 @@ def test_even_a_tiny_run_shows_that_bounds_on_demand_do_not_wait(outcome: Outcom
     assert verdicts["C on demand, registers: idle"] == "confirmed"
 
 
+@pytest.mark.slow
 def test_what_the_paper_claims_too_much_is_not_confirmed(outcome: Outcome) -> None:
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
     assert verdicts["C: a cost at which C - D is 0.1 ms and idle below 0.1 %"] == "not confirmed"
@@ -49,6 +50,7 @@ def test_latencies_are_the_simulators(case: Case, microseconds: float) -> None:
     assert 1e6 * measure(case, 6, range(1, 2)).latency.mean == pytest.approx(microseconds, rel=0.02)
 
 
+@pytest.mark.slow
 def test_verdicts_come_from_our_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     swapped = {NONE: DEMAND, DEMAND: NONE}  # as if bounds on demand made everything wait
 

@@ -266,6 +266,7 @@ def page_from(spec: RowsJoin, port: int, rows: list[Tuple]) -> Page:
     return page
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(script=scripts(), restarts=st.booleans())
 def test_results_are_those_of_one_tuple_at_a_time_in_total_order(script: Script, restarts: bool) -> None:

@@ -351,6 +351,7 @@ def scripts(draw: st.DrawFn) -> Script:
     return Script(spec, tuple(steps + [(port, END) for port in draw(st.permutations([0, 1]))]))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(scripts(), st.sampled_from([1, 3, 1 << 20]))
 def test_operator_keeps_its_promises_and_agrees_with_the_definition(script: Script, at_once: int) -> None:

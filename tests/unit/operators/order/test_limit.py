@@ -101,6 +101,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[Tuple]], list[int]]:
     return batches, bounds
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(histories(), st.integers(0, 20), st.sampled_from([1, 8192]))
 def test_the_contract_is_kept_and_the_oracle_agrees(

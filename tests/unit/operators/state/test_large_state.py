@@ -76,6 +76,7 @@ def test_a_probe_finds_what_a_plain_list_holds(pages: list[list[int]], *, preser
             )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 def test_a_key_is_looked_for_in_few_chunks_and_a_page_moves_few_rows() -> None:
     side, chance, known = SortedSide("L", ("v",), preserved=False), np.random.default_rng(3), set[str]()
@@ -145,6 +146,7 @@ def test_spread_runs_hold_what_plain_runs_hold(
                 assert sums(pl.concat(one)).sort("at", "group").equals(sums(pl.concat(two)).sort("at", "group"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 def test_groups_that_come_again_do_not_make_spread_runs_grow() -> None:
     spread = RunTree("r", "at", sums, ["group"])

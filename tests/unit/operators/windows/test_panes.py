@@ -5,6 +5,7 @@ from typing import Any
 from unittest import mock
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,6 +118,7 @@ def test_a_micro_batch_writes_little_beside_what_is_new() -> None:
     assert written <= 1280 * 9  # each row about log2(128) times, not 64 times
 
 
+@pytest.mark.slow
 def test_a_long_silence_between_crowded_windows_costs_nothing() -> None:
     window = Range(10_000, 1)
     spec, operator = PartialAggregate(window, windows.KEYS, COUNT), PaneAggregate(window, windows.KEYS, COUNT).build()

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,6 +105,7 @@ def naive(rows: list[Row], gap: int, grouped: bool) -> Counter[Any]:
     return found
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(histories(most=6), st.sampled_from([1, 3, 8, 20]), st.booleans())
 def test_sessions_agree_with_the_plain_meaning(history: list[Any], gap: int, grouped: bool) -> None:

@@ -65,6 +65,7 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
     )
 
 
+@pytest.mark.slow
 def test_without_shedding_weights_change_no_result(session: Session) -> None:
     for number, select in enumerate(SELECTS.values()):
         session.execute(

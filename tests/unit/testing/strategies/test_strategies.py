@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +63,7 @@ def test_histories_are_never_late(data):
     assert split_late(rows, skew) == (rows, [])
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.data())
 def test_expressions_have_the_type_asked_for_and_a_value(data):
