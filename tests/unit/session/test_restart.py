@@ -52,6 +52,7 @@ def test_a_new_session_knows_everything_that_an_earlier_one_defined() -> None:
         before = shown(first)
         definitions = list(first.catalog)
     with open_session() as second:
+        second.start()
         assert shown(second) == before
         assert list(second.catalog) == definitions
     (queries,) = before["SHOW QUERIES"]
