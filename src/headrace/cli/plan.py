@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import typer
 
-from headrace.analysis.forecast.facts import GROUPS, SERVICE
+from headrace.analysis.forecast.facts import SERVICE
 from headrace.analysis.forecast.report import format_report
 from headrace.cli.help import examples
 from headrace.cli.live_session import allow_python, beside, python_option
@@ -41,7 +41,7 @@ def plan(
     selectivity: list[str] = typer.Option(
         [], "--selectivity", metavar="KIND=N", help="Outputs per input of a kind of operator, such as filter=0.1."
     ),
-    groups: float = typer.Option(GROUPS, "--groups", min=1, help="Number of distinct keys in a window with GROUP BY."),
+    groups: float | None = typer.Option(None, "--groups", min=1, help="Number of distinct keys in a window or join."),
     overhead: str = typer.Option(
         "50ms", "--overhead", metavar="TIME", help="Cost of a micro-batch besides its operators."
     ),

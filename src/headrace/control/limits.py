@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.analysis.forecast.priorities import is_strict
 from headrace.commands.command import Command, UseDeferrals
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, placement_of
@@ -18,7 +19,6 @@ from headrace.control.policies.budget import (
     SLACK,
     budget,
     differ,
-    is_strict,
     left_unread,
 )
 from headrace.control.policies.deferral import deferrals

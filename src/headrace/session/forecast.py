@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.analysis.forecast.facts import GROUPS, Facts, VertexFacts
+from headrace.analysis.forecast.facts import Facts, VertexFacts
 from headrace.analysis.forecast.from_graph import model
 from headrace.analysis.forecast.report import CapacityReport, report
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery
+from headrace.connectors.generator.values import number_of_values
 from headrace.control.observation import Observation, VertexCost
 from headrace.engine.statistics import Statistics, VertexStatistics
 from headrace.graph.graph import merge
@@ -43,25 +44,21 @@ class Stated:
     """Figures that a user states: rates by stream, seconds and outputs per tuple by kind of operator.
 
     `elsewhere` is the time that a micro-batch takes beside the operators (seconds), `groups` the number of keys in a
-    window.
+    window (None: as declared, or assumed).
     """
 
     rates: Mapping[str, float]
     services: Mapping[str, float] = field(default_factory=dict)
     selectivities: Mapping[str, float] = field(default_factory=dict)
     elsewhere: float = 0.0
-    groups: float = GROUPS
+    groups: float | None = None
 
     def facts(self, streams: Iterable[Stream]) -> Facts:
         """Return the figures as facts, with the schemas and skews of the streams."""
         known = _facts(streams, self.rates)
-        return replace(
-            known,
-            services=self.services,
-            selectivities=self.selectivities,
-            elsewhere=self.elsewhere,
-            groups=self.groups,
-        )
+        if self.groups is not None:  # counts more than what generators declare
+            known = replace(known, groups=self.groups, values={})
+        return replace(known, services=self.services, selectivities=self.selectivities, elsewhere=self.elsewhere)
 
 
 def declared_rate(stream: Stream) -> float | None:
@@ -88,13 +85,38 @@ def forecast_together(
 
 def _facts(streams: Iterable[Stream], rates: Mapping[str, float]) -> Facts:
     known = tuple(streams)
-    skews = {stream.name: stream.skew / SECOND for stream in known}
-    return Facts(rates, schemas={stream.name: stream.schema for stream in known}, skews=skews)
+    return Facts(
+        rates,
+        schemas={stream.name: stream.schema for stream in known},
+        skews={stream.name: stream.skew / SECOND for stream in known},
+        speeds={stream.name: _speed(stream) for stream in known},
+        values={
+            (stream.name, column): number for stream in known for column, number in _declared_values(stream).items()
+        },
+    )
+
+
+def _speed(stream: Stream) -> float:
+    """Return how many seconds of timestamps pass in a second; only a generator declares another number than 1."""
+    return float(stream.connector.options.get("speed", 1)) if stream.connector.kind == "GENERATOR" else 1.0
+
+
+def _declared_values(stream: Stream) -> dict[str, float]:
+    """Return how many different values columns have; only generated streams declare it."""
+    if stream.connector.kind != "GENERATOR":
+        return {}
+    written = [(column, stream.connector.options.get(f"col.{column.name}")) for column in stream.schema]
+    numbers = {
+        column.name: number_of_values(None if text is None else str(text), column.type) for column, text in written
+    }
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _vertex(counts: VertexStatistics, cost: VertexCost | None) -> VertexFacts:
     return (
         VertexFacts()
         if cost is None
-        else VertexFacts(cost.service, cost.selectivity, float(counts.held), float(counts.state_bytes))
+        else VertexFacts(
+            cost.service, cost.selectivity, float(counts.held), float(counts.state_bytes), float(counts.tuples_in)
+        )
     )

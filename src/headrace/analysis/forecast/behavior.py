@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Literal
 
+from headrace.analysis.forecast.event_buffers import buffers, ending_ports
 from headrace.analysis.forecast.facts import ENDING, MATCHES, PASSING, STAMP, Facts, row_width, width
-from headrace.model.events.event import reach
+from headrace.model.events.event import Primitive, primitives
+from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import Schema
 from headrace.model.suppression import Repeats
 from headrace.model.time import SECOND
 from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.operators import specs
+from headrace.operators.events.chain import is_chain
+from headrace.operators.partitioning import without_widening
+
+#: Bytes of a history beside its key, of an occurrence in it beside its tuples, and of a tuple beside its values.
+_HISTORY, _OCCURRENCE, _ROW = 48.0, 30.0, 12.0
+#: Bytes of the hidden columns of a tuple that a join keeps: the number of its key, and its expiry.
+_KEPT_BY_JOIN = 16.0
+#: Rows of a join expire in slices of an eighth of their life, so that half a slice is there too long.
+_SLICE = 1 / 16
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input: its rate, the bytes of its tuples, their lifetime in joins and their disorder (seconds)."""
+    """An input: its rate, the bytes of its tuples, their lifetime in joins and their disorder (seconds).
+
+    `speed` is how many seconds of its timestamps pass in a second, `values` how many different ones columns have.
+    """
 
     rate: float
     size: float
     life: float = 0.0
     skew: float = 0.0
+    speed: float = 1.0
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Behavior:
-    """Selectivity and seconds of memory by port, tuples kept at any rate, and the size and life of outputs."""
+    """Selectivity and seconds of memory by port, tuples kept at any rate, and the size and life of outputs.
+
+    `kept_size` is the bytes of a kept tuple; None: those of an input tuple. `values` are those of the output's columns.
+    """
 
     selectivities: tuple[float, ...]
     size: float
@@ -36,47 +57,53 @@ class Behavior:
     kept: float = 0.0
     life: float = 0.0
     guessed: bool = True  # the selectivity is an assumption, not a consequence of what the operator is
+    kept_size: float | None = None
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
-def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts) -> Behavior:
-    """Return how a vertex treats these inputs."""
+def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horizon: float = math.inf) -> Behavior:
+    """Return how a vertex treats these inputs; `horizon` is for how many seconds it has done so."""
     ports = len(inputs)
     same = (1.0,) * ports
     size = max((origin.size for origin in inputs), default=STAMP)
     life = max((origin.life for origin in inputs), default=0.0)
     match spec:
         case specs.Scan():
-            return Behavior((1.0,), _scan_size(spec, facts), guessed=False)
+            values = {
+                name: facts.values[spec.stream, name] for name in spec.columns if (spec.stream, name) in facts.values
+            }
+            return Behavior((1.0,), _scan_size(spec, facts), guessed=False, values=values)
         case specs.Filter():
-            return Behavior((PASSING,), size, life=life)
+            return Behavior((PASSING,), size, life=life, values=inputs[0].values)
         case specs.Project():
-            return Behavior(same, STAMP + sum(width(expr.type) for _, expr in spec.columns), life=life, guessed=False)
+            wide = STAMP + sum(width(expr.type) for _, expr in spec.columns)
+            values = {name: known for name, expr in spec.columns if (known := _values_of(expr, inputs[0])) is not None}
+            return Behavior(same, wide, life=life, guessed=False, values=values)
         case specs.Union() | specs.OrderedUnion() | specs.Pace() | specs.Output() | specs.Exchange() | specs.Receive():
             return Behavior(same, size, life=life, guessed=False)
         case specs.Impute():
-            return Behavior(same, size + width(spec.value.type), life=life, guessed=False)
+            return Behavior(same, size + width(spec.value.type), life=life, guessed=False, values=inputs[0].values)
         case specs.Reorder():
-            return Behavior(same, size, windows=tuple(origin.skew for origin in inputs), life=life, guessed=False)
+            skews = tuple(origin.skew / origin.speed for origin in inputs)
+            return Behavior(same, size, windows=skews, life=life, guessed=False, values=inputs[0].values)
         case specs.Limit():  # in the long run nothing passes
             return Behavior((0.0,), size, guessed=False)
         case specs.Distinct():
-            return Behavior((PASSING,), size, windows=(spec.span / SECOND,))
+            return Behavior((PASSING,), size, windows=(spec.span / SECOND / inputs[0].speed,))
         case specs.Suppress(rule=rule):
-            span = 0.0 if rule.span is None else rule.span / SECOND
+            span = 0.0 if rule.span is None else rule.span / SECOND / inputs[0].speed
             passing = 1.0 / (rule.limit + 1) if isinstance(rule, Repeats) else PASSING
             kept = 0.0 if span else facts.groups * (rule.limit if isinstance(rule, Repeats) else 1)
             return Behavior((passing,), 2 * size, windows=(span,), kept=kept)
         case specs.TableJoin():
-            return Behavior((MATCHES,), size + row_width(spec.schema) - STAMP, life=life)
+            wide = size + row_width(spec.schema) - STAMP
+            return Behavior((MATCHES,), wide, life=life, values=inputs[0].values)
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
-            return _join(spec, inputs, facts)
+            return _join(spec, inputs, facts, horizon)
         case specs.SequenceJoin():
-            span = (spec.span or 0) / SECOND
-            return Behavior((0.0, MATCHES), _joined(spec.left, spec.right), windows=(span, 0.0))
+            return _sequence(spec, inputs, facts, horizon)
         case specs.Detect():
-            span = (reach(spec.event) or 0) / SECOND
-            size = STAMP + sum(width(field.type) for field in spec.schema)
-            return Behavior((0.0,) * (ports - 1) + (MATCHES,), size, windows=(span,) * ports)
+            return _detect(spec, inputs, facts, horizon)
         case (
             specs.PartialAggregate()
             | specs.PaneAggregate()
@@ -100,20 +127,136 @@ def _joined(left: Schema, right: Schema) -> float:
     return row_width(left) + row_width(right) - STAMP
 
 
-def _join(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple[Input, ...], facts: Facts) -> Behavior:
-    windows, kept, lives = [], 0.0, []
+def _values_of(expr: Expr, origin: Input) -> float | None:
+    """Return how many different values a column has; None if that is not known."""
+    plain = without_widening(expr)
+    return origin.values.get(plain.name) if isinstance(plain, Column) else None
+
+
+def _number_of_keys(keys: Sequence[Sequence[Expr]], inputs: Sequence[Input], facts: Facts) -> float:
+    """Return how many values keys have together, each given for all inputs; the assumed number if one is unknown."""
+    number = 1.0
+    for alike in keys:
+        known = [_values_of(expr, origin) for expr, origin in zip(alike, inputs, strict=True)]
+        if any(value is None for value in known):
+            return facts.groups
+        number *= max(value for value in known if value is not None)
+    return number
+
+
+def _join(
+    spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple[Input, ...], facts: Facts, horizon: float
+) -> Behavior:
+    """Return a join that keeps what its windows hold, where a tuple meets all of its key on the other side."""
+    keys = _number_of_keys(spec.keys, inputs, facts)
+    windows, contents, kept = [], [], 0.0
     for origin, extent in zip(inputs, (spec.left_extent, spec.right_extent), strict=True):
-        windows.append(_span(extent, origin))
-        lives.append(windows[-1])
+        windows.append(_span(extent, origin, horizon))
+        contents.append(origin.rate * windows[-1] if origin.rate else 0.0)  # H_j of (5.7)
         if extent is not None and extent.rows is not None:
-            kept += extent.rows * (facts.groups if extent.by else 1.0)
-    return Behavior((MATCHES, MATCHES), _joined(spec.left, spec.right), "pairs", tuple(windows), kept, min(lives))
+            contents[-1] = extent.rows * (facts.groups if extent.by else 1.0)
+            kept += contents[-1]
+    partners = [MATCHES if math.isinf(keys) else other / keys for other in reversed(contents)]
+    passing = 1.0 if spec.residual is None else PASSING
+    shares = tuple(
+        passing * own + (math.exp(-passing * own) if spec.preserves(port) else 0.0) for port, own in enumerate(partners)
+    )
+    names = dict(zip(spec.right.names, spec.right_names, strict=True))
+    values = {**inputs[0].values, **{names[name]: known for name, known in inputs[1].values.items() if name in names}}
+    return Behavior(
+        shares,
+        _joined(spec.left, spec.right),
+        "pairs",
+        tuple(window * (1.0 + _SLICE) + _lag(inputs, port) for port, window in enumerate(windows)),
+        kept,
+        min(windows),
+        kept_size=sum(origin.size for origin in inputs) / 2 + _KEPT_BY_JOIN,
+        values=values,
+    )
 
 
-def _span(extent: Extent | None, origin: Input) -> float:
+def _lag(inputs: Sequence[Input], port: int) -> float:
+    """Return for how many seconds longer tuples are kept, because the other input may be behind by its skew."""
+    other = inputs[1 - port]
+    return other.skew / other.speed
+
+
+def _span(extent: Extent | None, origin: Input, horizon: float) -> float:
     if extent is None:  # of tuples that a join has made: their own expiry counts
-        return origin.life
-    return 0.0 if extent.span is None else extent.span / SECOND
+        return min(origin.life, horizon)
+    if extent.rows is not None:
+        return 0.0
+    return min(horizon if extent.span is None else extent.span / SECOND / origin.speed, horizon)
+
+
+def _sequence(spec: specs.SequenceJoin, inputs: tuple[Input, ...], facts: Facts, horizon: float) -> Behavior:
+    """Return a join with what follows: of the left tuples the newest of each key waits, or all that are not taken."""
+    left, right = inputs
+    keys = _number_of_keys(spec.keys, inputs, facts)
+    life = min(horizon, math.inf if spec.span is None else spec.span / SECOND / left.speed)
+    waiting = left.rate * life if left.rate else 0.0
+    if spec.mode == "recent" and spec.residual is None:
+        window, kept = 0.0, min(waiting, keys)
+    else:
+        if right.rate > left.rate:
+            waiting = min(waiting, keys * left.rate / (right.rate - left.rate))
+        window, kept = (waiting / left.rate if left.rate else 0.0), 0.0
+    windows = (window + _lag(inputs, 0), _lag(inputs, 1))
+    return Behavior((0.0, MATCHES), _joined(spec.left, spec.right), windows=windows, kept=kept)
+
+
+def _detect(spec: specs.Detect, inputs: tuple[Input, ...], facts: Facts, horizon: float) -> Behavior:
+    """Return an event that keeps what waits in its buffers, and tuples until no earlier one can come."""
+    rates, speed = [origin.rate for origin in inputs], max(origin.speed for origin in inputs)
+    histories = _number_of_keys(tuple(zip(*spec.keys, strict=True)), inputs, facts)
+    histories = histories if math.isfinite(histories) else facts.groups
+    waiting = buffers(
+        spec.event,
+        spec.context,
+        [rate / speed / histories for rate in rates],
+        values=facts.groups,
+        horizon=horizon * speed,
+    )
+    parts = tuple(primitives(spec.event))
+    behind = max(origin.skew / origin.speed for origin in inputs)
+    windows = [behind if any(part.port == port for part in parts) else 0.0 for port in range(len(inputs))]
+    read = [_read_width(spec, port, parts) for port in range(len(inputs))]
+    keys = [sum(width(key.type) for key in spec.keys[port]) for port in range(len(inputs))]
+    sizes = [STAMP + own + key for own, key in zip(read, keys, strict=True)]
+    in_columns = is_chain(spec)
+    tuples = sum(map(math.prod, zip(rates, windows, strict=True)))
+    size = sum(map(math.prod, zip(rates, windows, sizes, strict=True)))
+    kept = 0.0
+    for store in waiting.stores:
+        number = store.number * histories
+        tuples += number
+        if in_columns:
+            size += number * (store.rows * sizes[store.port] + 2 * STAMP)
+        else:
+            size += number * (_OCCURRENCE + store.rows * (_ROW + read[store.port]))
+        if store.limited:
+            kept += number
+        else:
+            windows[store.port] += number / rates[store.port]
+    if not in_columns and tuples:
+        size += histories * (_HISTORY + keys[0])
+    ending = ending_ports(spec.event)
+    completing = sum(rates[port] for port in ending)
+    share = waiting.detections * histories * speed / completing if completing else 0.0
+    return Behavior(
+        tuple(share if port in ending else 0.0 for port in range(len(inputs))),
+        STAMP + sum(width(column.type) for column in spec.schema),
+        windows=tuple(windows),
+        kept=kept,
+        kept_size=size / tuples if tuples and math.isfinite(tuples) else max(sizes),
+    )
+
+
+def _read_width(spec: specs.Detect, port: int, parts: Sequence[Primitive]) -> float:
+    """Return the bytes of the columns of a port that are looked at after the masks."""
+    names = {part.name for part in parts if part.port == port}
+    read = {column for part, _, column in (name.partition(".") for name in spec.needed()) if part in names}
+    return sum(width(column.type) for column in spec.schemas[port] if column.name in read)
 
 
 def _aggregate(
@@ -126,21 +269,26 @@ def _aggregate(
     origin: Input,
     facts: Facts,
 ) -> Behavior:
-    groups = facts.groups if spec.keys else 1.0
+    known = _number_of_keys([(expr,) for _, expr in spec.keys], (origin,), facts)
+    groups = known if math.isfinite(known) else facts.groups
     size = 2 * STAMP + sum(width(expr.type) for _, expr in spec.keys) + sum(width(call.type) for call in spec.calls)
     if isinstance(spec, specs.PartialAggregate):  # keeps nothing, and gives a row for each group of a pane
-        return Behavior((_timed(groups / _slide(spec.window), origin.rate),), size, "timed")
+        return Behavior((_timed(groups / _slide(spec.window), origin),), size, "timed")
     match spec.window:
         case Range(size=length, slide=slide):
             panes = max(1, length // gcd(length, slide))
-            return Behavior((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups * panes)
+            return Behavior((_timed(groups / (slide / SECOND), origin),), size, "timed", kept=groups * panes)
         case Landmark(slide=slide):
-            return Behavior((_timed(groups / (slide / SECOND), origin.rate),), size, "timed", kept=groups)
+            return Behavior((_timed(groups / (slide / SECOND), origin),), size, "timed", kept=groups)
         case Session(gap=gap):
-            return Behavior((_timed(groups / (gap / SECOND), origin.rate),), size, "timed", kept=groups)
+            return Behavior((_timed(groups / (gap / SECOND), origin),), size, "timed", kept=groups)
         case Sliding(size=length):
             return Behavior(
-                (1.0,), size, windows=((length or 0) / SECOND,), kept=groups if length is None else 0.0, guessed=False
+                (1.0,),
+                size,
+                windows=((length or 0) / SECOND / origin.speed,),
+                kept=groups if length is None else 0.0,
+                guessed=False,
             )
         case Rows(size=length, slide=slide, by=by):
             return Behavior((1.0 / slide,), size, kept=length * (facts.groups if by else 1.0), guessed=bool(spec.keys))
@@ -153,6 +301,6 @@ def _slide(window: Window) -> float:
     return window.slide / SECOND
 
 
-def _timed(results: float, rate: float) -> float:
-    """Return the selectivity that gives this many results per second; 0 if no tuple arrives."""
-    return min(1.0, results / rate) if rate > 0 else 0.0
+def _timed(results: float, origin: Input) -> float:
+    """Return the selectivity that gives this many results in a second of timestamps; 0 if no tuple arrives."""
+    return min(1.0, results * origin.speed / origin.rate) if origin.rate > 0 else 0.0

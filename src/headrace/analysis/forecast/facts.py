@@ -41,7 +41,8 @@ OTHER_SERVICE = 1e-6  # seconds a tuple of a kind that SERVICE does not list
 RATE = 1000.0  # tuples a second of a stream of which nothing is known
 GROUPS = 100.0  # different values of the keys of a window
 PASSING = 0.5  # share of tuples that satisfy a condition
-MATCHES = 1.0  # partners that a tuple finds in a join
+MATCHES = 1.0  # partners that a tuple finds in a table, or among the tuples that it follows
+PAIR = 1e-7  # seconds to make a pair in a join, beside the search for partners
 ENDING = 0.1  # share of tuples that end a run
 
 _WIDTHS = {Type.BOOLEAN: 1, Type.INT: 4, Type.FLOAT: 4, Type.DATE: 4, Type.NULL: 1, Type.STRING: 24, Type.BINARY: 24}
@@ -56,6 +57,7 @@ class VertexFacts:
     selectivity: float | None = None
     held: float | None = None  # tuples in its state
     state_bytes: float | None = None
+    taken: float | None = None  # tuples that it has taken in, to tell windows that are full from those that fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Facts:
     selectivities: Mapping[str, float] = field(default_factory=dict)  # outputs a tuple, by kind; they too
     schemas: Mapping[str, Schema] = field(default_factory=dict)  # of streams
     skews: Mapping[str, float] = field(default_factory=dict)  # seconds, of streams
+    speeds: Mapping[str, float] = field(default_factory=dict)  # seconds of timestamps per second, of streams; else 1
+    values: Mapping[tuple[str, str], float] = field(default_factory=dict)  # different ones, by stream and column
     reading: float | None = None  # seconds a tuple to read a stream
     elsewhere: float = 0.0  # seconds that a micro-batch takes beside the operators
     groups: float = GROUPS

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.analysis.forecast.behavior import Behavior, Input, behavior
-from headrace.analysis.forecast.facts import OTHER_SERVICE, RATE, SERVICE, STAMP, Facts, VertexFacts, kind_of
-from headrace.analysis.forecast.network import Feed, Network, Station
+from headrace.analysis.forecast.facts import OTHER_SERVICE, PAIR, RATE, SERVICE, STAMP, Facts, VertexFacts, kind_of
+from headrace.analysis.forecast.network import Feed, Network, Station, pairing_service
 from headrace.analysis.queueing.moments import constant
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.naming import Names
 from headrace.graph.place import place
 from headrace.model.streams import base_stream, exchange_stream, is_system_stream
 from headrace.operators.specs import Output, Receive, Scan
+
+#: Of fewer kept tuples than these the measured bytes are mostly those of empty chunks.
+_MANY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class Model:
     kinds: Mapping[VertexId, str]
     assumed: Mapping[str, tuple[str, ...]]  # by vertex (service, selectivity) and by stream (rate)
     names: Mapping[VertexId, str]  # as people read them
+    ingest: frozenset[VertexId] = frozenset()  # those that run where streams are read
 
 
 def model(graph: Graph, facts: Facts) -> Model:
@@ -50,7 +55,8 @@ class _Modelling:
                 stations.append(self._station(vertex))
         network = Network(self.streams, tuple(stations), queries, elsewhere=self.facts.elsewhere, batched=True)
         kinds = {station.name: kind_of(self.vertices[station.name].spec) for station in stations}
-        return Model(network, kinds, self.assumed, self.names)
+        ingest = frozenset(self.placement.ingest.by_id())
+        return Model(network, kinds, self.assumed, self.names, ingest)
 
     def _order(self) -> list[Vertex]:
         """Put the vertices of the ingest first, then those of the keyed stage, as a micro-batch runs them."""
@@ -61,11 +67,17 @@ class _Modelling:
         origins, inputs = self._inputs(vertex)
         measured = self.facts.vertices.get(vertex.id, VertexFacts())
         does = behavior(vertex.spec, inputs, self.facts)
+        elapsed = _elapsed(does, inputs, measured)
+        now = does if math.isinf(elapsed) else behavior(vertex.spec, inputs, self.facts, horizon=elapsed)
         assumed = []
-        selectivities, made = does.selectivities, self._made(does, inputs)
-        known = self.facts.selectivities.get(kind_of(vertex.spec), measured.selectivity)
+        selectivities = does.selectivities
+        known = self.facts.selectivities.get(kind_of(vertex.spec))
         if known is not None:
-            selectivities = _scaled(selectivities, inputs, known)
+            selectivities = _scaled(selectivities, selectivities, inputs, known)
+        elif measured.selectivity is not None:
+            # a join finds more partners when its windows are full than they had so far
+            so_far = now.selectivities if does.emits == "pairs" else selectivities
+            selectivities = _scaled(selectivities, so_far, inputs, measured.selectivity)
         elif does.guessed:
             assumed.append("selectivity")
         service = self._service(vertex, measured)
@@ -74,17 +86,23 @@ class _Modelling:
             service = SERVICE.get(kind_of(vertex.spec), OTHER_SERVICE) / self._sharing(vertex)
         if assumed:
             self.assumed[vertex.id] = tuple(assumed)
-        windows, kept = _memory(does, inputs, measured)
-        rate = sum(origin.rate * share for origin, share in zip(inputs, selectivities, strict=True))
-        self.outputs[vertex.id] = Input(rate, made.size, made.life, made.skew)
+        windows, kept, kept_size = _memory(does, now, inputs, measured)
+        rates = [origin.rate for origin in inputs]
+        rate = sum(own * share for own, share in zip(rates, selectivities, strict=True))
+        skew, speed = max((origin.skew for origin in inputs), default=0.0), max(origin.speed for origin in inputs)
+        self.outputs[vertex.id] = Input(rate, does.size, does.life, skew, speed, does.values)
         feeds = tuple(
             Feed(origin, share, window, self._is_exchanged(vertex.id, port))
             for port, (origin, share, window) in enumerate(zip(origins, selectivities, windows, strict=True))
         )
         size = max((origin.size for origin in inputs), default=STAMP)
-        if measured.held and measured.state_bytes:
-            size = measured.state_bytes / measured.held
-        return Station(vertex.id, feeds, constant(service), emits=does.emits, kept=kept, size=size)
+        station = Station(vertex.id, feeds, constant(service), emits=does.emits, kept=kept, size=size)
+        station = replace(station, kept_size=kept_size)
+        if does.emits != "pairs":
+            return station
+        made = measured.selectivity if "service" not in assumed else None
+        pairing = _pairing(service, made)
+        return replace(station, pairing=pairing, service=pairing_service(pairing, rates, selectivities))
 
     def _inputs(self, vertex: Vertex) -> tuple[tuple[str, ...], tuple[Input, ...]]:
         if not isinstance(vertex.spec, Scan):
@@ -97,7 +115,8 @@ class _Modelling:
             stream, 0.0 if base_stream(stream) != stream or is_system_stream(stream) else RATE
         )
         size = behavior(vertex.spec, (), self.facts).size
-        return (stream,), (Input(self.streams[stream], size, skew=self.facts.skews.get(stream, 0.0)),)
+        skew, speed = self.facts.skews.get(stream, 0.0), self.facts.speeds.get(stream, 1.0)
+        return (stream,), (Input(self.streams[stream], size, skew=skew, speed=speed),)
 
     def _service(self, vertex: Vertex, measured: VertexFacts) -> float | None:
         """Return the stated service time, else the measured one."""
@@ -114,9 +133,6 @@ class _Modelling:
         stream = vertex.spec.stream
         return sum(isinstance(other.spec, Scan) and other.spec.stream == stream for other in self.vertices.values())
 
-    def _made(self, does: Behavior, inputs: tuple[Input, ...]) -> Input:
-        return Input(0.0, does.size, does.life, max((origin.skew for origin in inputs), default=0.0))
-
     def _is_exchanged(self, vertex: VertexId, port: int) -> bool:
         placed = self.keyed.get(vertex)
         if placed is None or port >= len(placed.inputs):
@@ -125,21 +141,62 @@ class _Modelling:
         return isinstance(spec, Receive) and spec.streams == (exchange_stream(self.vertices[vertex].inputs[port]),)
 
 
-def _scaled(shares: tuple[float, ...], inputs: tuple[Input, ...], known: float) -> tuple[float, ...]:
-    """Scale the selectivities of the ports to the known total; their proportions stay as the operator suggests."""
+def _scaled(
+    shares: tuple[float, ...], so_far: tuple[float, ...], inputs: tuple[Input, ...], known: float
+) -> tuple[float, ...]:
+    """Scale the selectivities of the ports by what is known of them together, which were to be `so_far`.
+
+    Their proportions stay as the operator suggests.
+    """
     taken = sum(origin.rate for origin in inputs)
-    made = sum(origin.rate * share for origin, share in zip(inputs, shares, strict=True))
+    made = sum(origin.rate * share for origin, share in zip(inputs, so_far, strict=True))
     if not taken or not made:
         return (known,) * len(shares)
     return tuple(share * known * taken / made for share in shares)
 
 
-def _memory(does: Behavior, inputs: tuple[Input, ...], measured: VertexFacts) -> tuple[tuple[float, ...], float]:
-    """Return how many seconds each port keeps tuples, and the tuples kept at any rate; measurements take precedence."""
+def _pairing(service: float, made: float | None) -> tuple[float, float]:
+    """Return the seconds of a join for a tuple and for a pair; `made` pairs for each tuple are part of the service."""
+    if made is None or not made:
+        return service, PAIR
+    return (service - made * PAIR, PAIR) if service > made * PAIR else (0.0, service / made)
+
+
+def _elapsed(does: Behavior, inputs: tuple[Input, ...], measured: VertexFacts) -> float:
+    """Return for how many seconds an operator has filled its windows; without end if they are full.
+
+    It is judged by what it has taken in, and by what it holds, since a deployment may have been restarted.
+    """
+    fills = [(origin.rate, window) for origin, window in zip(inputs, does.windows, strict=False) if origin.rate]
+    if measured.taken is None or measured.held is None or not fills:
+        return math.inf
+    longest = max(window for _, window in fills)
+    held = max(0.0, measured.held - does.kept)
+    low = measured.taken / sum(origin.rate for origin in inputs)
+    high = max(low, held / min(rate for rate, _ in fills))
+    for _ in range(60):
+        middle = (low + high) / 2
+        content = sum(rate * min(window, middle) for rate, window in fills)
+        low, high = (middle, high) if content < held else (low, middle)
+    return math.inf if high >= longest else high
+
+
+def _memory(
+    does: Behavior, now: Behavior, inputs: tuple[Input, ...], measured: VertexFacts
+) -> tuple[tuple[float, ...], float, float | None]:
+    """Return how many seconds each port keeps tuples, the tuples kept at any rate, and the bytes of each.
+
+    Measurements take precedence. While windows fill, what is held grows as they do.
+    """
     windows = does.windows or (0.0,) * len(inputs)
     if measured.held is None:
-        return windows, does.kept
-    rate = sum(origin.rate for origin in inputs)
-    if any(windows) and rate:
-        return (measured.held / rate,) * len(inputs), 0.0
-    return windows, measured.held
+        return windows, does.kept, does.kept_size
+    size = does.kept_size
+    if measured.held and measured.state_bytes and (now is does or measured.held >= _MANY):
+        size = measured.state_bytes / measured.held
+    rates = [origin.rate for origin in inputs]
+    so_far = sum(rate * window for rate, window in zip(rates, now.windows, strict=False) if rate) + now.kept
+    if not any(windows) or not so_far:
+        return windows, measured.held, size
+    factor = measured.held / so_far
+    return tuple(window * factor for window in windows), does.kept * factor, size

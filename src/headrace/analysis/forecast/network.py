@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from headrace.analysis.queueing.join_queue import JoinQueue, join_service
 from headrace.analysis.queueing.moments import Moments, constant
 from headrace.analysis.queueing.vacations import Discipline
 
@@ -27,7 +28,8 @@ class Station:
     """An operator with its queue.
 
     `emits` says what becomes of the selectivities if rates change: they stay (share), each follows the rate of the
-    other side (pairs), or results come at the same times whatever the rate (timed).
+    other side (pairs), or results come at the same times whatever the rate (timed). The service time of a join depends
+    on them: `pairing` are the seconds for a tuple itself, and for each pair that it makes.
     """
 
     name: str
@@ -36,8 +38,20 @@ class Station:
     setup: Moments = NOTHING
     emits: Literal["share", "pairs", "timed"] = "share"
     kept: float = 0.0  # tuples in its state whatever the rate
-    size: float = 1.0  # bytes of a tuple in its queue or state
+    size: float = 1.0  # bytes of a tuple in its queue
+    kept_size: float | None = None  # bytes of a tuple in its state; None: as in its queue
     weight: float = 1.0  # turns in a round
+    pairing: tuple[float, float] | None = None
+
+
+def pairing_service(pairing: tuple[float, float], rates: Sequence[float], selectivities: Sequence[float]) -> Moments:
+    """Return the service time of a join whose tuples, side by side, come at these rates and make so many pairs."""
+    probe, pair = pairing
+    services = [
+        join_service(hash_call=probe / 2, evaluation=pair, output=0.0, other=partners, buckets=1.0)
+        for partners in selectivities
+    ]
+    return JoinQueue((rates[0], rates[1]), (services[0], services[1])).service
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +113,16 @@ def reached(network: Network, query: str) -> tuple[frozenset[str], frozenset[str
 
 def faster(network: Network, speed: float) -> Network:
     """Return the network on a processor `speed` times as fast; what a round spends elsewhere stays as it is."""
-    stations = tuple(
-        replace(station, service=station.service.faster(speed), setup=station.setup.faster(speed))
-        for station in network.stations
-    )
-    return replace(network, stations=stations)
+    return replace(network, stations=tuple(_faster(station, speed) for station in network.stations))
+
+
+def _faster(station: Station, speed: float) -> Station:
+    pairing = None if station.pairing is None else (station.pairing[0] / speed, station.pairing[1] / speed)
+    return replace(station, service=station.service.faster(speed), setup=station.setup.faster(speed), pairing=pairing)
 
 
 def with_rates(network: Network, rates: Mapping[str, float]) -> Network:
-    """Return the network with other rates of streams; the selectivities of joins and windows follow."""
+    """Return the network with other rates of streams; what joins and windows give, and what joins cost, follows."""
     before = flow(network)
     out: dict[str, float] = {**network.streams, **rates}
     streams = dict(out)
@@ -115,6 +130,9 @@ def with_rates(network: Network, rates: Mapping[str, float]) -> Network:
     for station in network.stations:
         old, new = before.into[station.name], tuple(out[feed.origin] for feed in station.feeds)
         changed = replace(station, feeds=_adjusted(station, old, new))
+        if changed.pairing is not None:
+            partners = [feed.selectivity for feed in changed.feeds]
+            changed = replace(changed, service=pairing_service(changed.pairing, new, partners))
         stations.append(changed)
         out[station.name] = sum(rate * feed.selectivity for rate, feed in zip(new, changed.feeds, strict=True))
     return replace(network, streams=streams, stations=tuple(stations))

@@ -8,11 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from headrace.analysis.forecast.network import Network, faster, reached, thinned
-from headrace.analysis.forecast.solver import forecast
+from headrace.analysis.forecast.solver import Forecast, forecast
 from headrace.analysis.forecast.verification import Check, check_of, verify
 from headrace.model.qos import Qos
+
+#: How a network is forecast: all together, or some queries first.
+Solve: TypeAlias = Callable[[Network], Forecast]
 
 _FASTEST = 1e6
 _STEPS = 50  # of bisection: far more than the figures are worth
@@ -30,16 +34,16 @@ class Remedy:
     shed: float | None
 
 
-def remedy(network: Network, check: Check) -> Remedy:
+def remedy(network: Network, check: Check, solve: Solve = forecast) -> Remedy:
     """Return the smallest speed-up, and the smallest share to shed, that make a promise hold."""
-    return Remedy(smallest_speed(network, check), smallest_shed(network, check))
+    return Remedy(smallest_speed(network, check, solve), smallest_shed(network, check, solve))
 
 
-def smallest_speed(network: Network, check: Check) -> float | None:
+def smallest_speed(network: Network, check: Check, solve: Solve = forecast) -> float | None:
     """Return how many times as fast the processor must be for a promise to hold; below 1 if a slower one is enough."""
 
     def holds(speed: float) -> bool:
-        return _again(faster(network, speed), check).holds
+        return _again(faster(network, speed), check, solve).holds
 
     if not holds(_FASTEST):
         return None
@@ -52,15 +56,15 @@ def smallest_speed(network: Network, check: Check) -> float | None:
     return high
 
 
-def smallest_shed(network: Network, check: Check) -> float | None:
+def smallest_shed(network: Network, check: Check, solve: Solve = forecast) -> float | None:
     """Return the share of the query's streams that must be dropped for a promise to hold; 0 if none."""
     _, streams = reached(network, check.query)
 
     def holds(share: float) -> bool:
-        return _again(thinned(network, streams, share), check).holds
+        return _again(thinned(network, streams, share), check, solve).holds
 
     def fits(share: float) -> bool:
-        return forecast(thinned(network, streams, share)).stable
+        return solve(thinned(network, streams, share)).stable
 
     # Fewer tuples give more results only as long as there are more than can be served; for the rest the fewer the
     # better, but for none at all.
@@ -68,7 +72,13 @@ def smallest_shed(network: Network, check: Check) -> float | None:
     return None if most is None else _smallest(holds, most)
 
 
-def largest_growth(network: Network, query: str, qos: Qos) -> float:
+def shed_to(network: Network, check: Check, share: float, solve: Solve = forecast) -> float:
+    """Return what would be predicted if this share of the query's streams were shed."""
+    _, streams = reached(network, check.query)
+    return _again(thinned(network, streams, share), check, solve).predicted
+
+
+def largest_growth(network: Network, query: str, qos: Qos, solve: Solve = forecast) -> float:
     """Return the factor by which a query's rates can grow until one of its promises, or the processor, breaks.
 
     Below 1 if one is broken.
@@ -76,7 +86,7 @@ def largest_growth(network: Network, query: str, qos: Qos) -> float:
     _, streams = reached(network, query)
 
     def holds(factor: float) -> bool:
-        predicted = forecast(thinned(network, streams, 1 - factor))
+        predicted = solve(thinned(network, streams, 1 - factor))
         return predicted.stable and all(
             check.holds for check in verify(predicted, query, qos) if check.measure != "throughput"
         )
@@ -109,5 +119,5 @@ def _largest(holds: Callable[[float], bool]) -> float:
     return low
 
 
-def _again(network: Network, check: Check) -> Check:
-    return check_of(forecast(network).queries[check.query], check.measure, check.promise)
+def _again(network: Network, check: Check, solve: Solve) -> Check:
+    return check_of(solve(network).queries[check.query], check.measure, check.promise)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal
 
 from msgspec import Struct, field
 
 from headrace.analysis.forecast.from_graph import Model
-from headrace.analysis.forecast.network import faster, reached
-from headrace.analysis.forecast.planning import Remedy, largest_growth, remedy
-from headrace.analysis.forecast.solver import Forecast, forecast
+from headrace.analysis.forecast.network import Network, faster, reached
+from headrace.analysis.forecast.planning import Remedy, Solve, largest_growth, remedy, shed_to
+from headrace.analysis.forecast.priorities import forecast_by_priority, served_first
+from headrace.analysis.forecast.solver import Forecast
 from headrace.analysis.forecast.verification import Check, Measure, verify
 from headrace.model.qos import Qos
 
@@ -40,12 +43,14 @@ class QueryLine(Struct, frozen=True):
     throughput: float
     bottleneck: str | None
     growth: float
+    served: Literal["first", "later", "together"] = "together"
 
 
 class PromiseLine(Struct, frozen=True):
     """One promise, in seconds, bytes or results a second.
 
-    Speed and shed are what would make it hold if it does not (None: nothing of the kind).
+    Speed and shed are what would make it hold if it does not (None: nothing of the kind). If the query may not lose so
+    much, `best` is what would be predicted if all that it may lose were shed.
     """
 
     query: str
@@ -57,6 +62,7 @@ class PromiseLine(Struct, frozen=True):
     speed: float | None
     shed: float | None
     tolerated: float | None
+    best: float | None = None
 
 
 class CapacityReport(Struct, frozen=True):
@@ -83,7 +89,9 @@ def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, onl
     `only` leaves out what does not concern one query.
     """
     network = faster(model.network, speed)
-    predicted = forecast(network)
+    solve = partial(forecast_by_priority, promises=promises, ingest=model.ingest)
+    predicted = solve(network)
+    first = served_first({name: promises.get(name, Qos()) for name in network.queries})
     names = [only] if only is not None else list(network.queries)
     mine = {station for name in names for station in reached(network, name)[0]}
     operators = tuple(
@@ -94,15 +102,21 @@ def report(model: Model, promises: Mapping[str, Qos], *, speed: float = 1.0, onl
     queries, lines = [], []
     for name in names:
         qos, query_forecast = promises.get(name, Qos()), predicted.queries[name]
-        growth = largest_growth(network, name, qos)
+        growth = largest_growth(network, name, qos, solve)
         bottleneck = None if query_forecast.bottleneck is None else model.names[query_forecast.bottleneck]
         queries.append(
             QueryLine(
-                name, query_forecast.latency, query_forecast.memory, query_forecast.throughput, bottleneck, growth
+                name,
+                query_forecast.latency,
+                query_forecast.memory,
+                query_forecast.throughput,
+                bottleneck,
+                growth,
+                "together" if not first else "first" if name in first else "later",
             )
         )
         for check in verify(predicted, name, qos):
-            lines.append(_promise(check, Remedy(None, None) if check.holds else remedy(network, check), qos))
+            lines.append(_promise(network, check, qos, solve))
     guessed = tuple(name for name in network.streams if name in model.assumed)
     return CapacityReport(
         predicted.utilization,
@@ -137,7 +151,10 @@ def _operator(model: Model, predicted: Forecast, name: str, service: float) -> O
     )
 
 
-def _promise(check: Check, would: Remedy, qos: Qos) -> PromiseLine:
+def _promise(network: Network, check: Check, qos: Qos, solve: Solve) -> PromiseLine:
+    would = Remedy(None, None) if check.holds else remedy(network, check, solve)
+    is_more = would.shed is None or would.shed > (qos.error or 0.0)
+    best = shed_to(network, check, qos.error, solve) if qos.error and not check.holds and is_more else None
     strictness = check.promise.strictness.value
     return PromiseLine(
         check.query,
@@ -149,6 +166,7 @@ def _promise(check: Check, would: Remedy, qos: Qos) -> PromiseLine:
         would.speed,
         would.shed,
         qos.error,
+        best,
     )
 
 
@@ -178,6 +196,7 @@ def format_report(capacity: CapacityReport) -> str:
     queries = [
         (
             line.query,
+            *([] if line.served == "together" else [line.served]),
             seconds(line.latency),
             size(line.memory),
             f"{_count(line.throughput)}/s",
@@ -186,7 +205,9 @@ def format_report(capacity: CapacityReport) -> str:
         )
         for line in capacity.queries
     ]
-    lines += ["", *_table(("query", "latency", "memory", "results", "rates may grow", "bottleneck"), queries)]
+    served = [] if all(line.served == "together" for line in capacity.queries) else ["served"]
+    heads = ("query", *served, "latency", "memory", "results", "rates may grow", "bottleneck")
+    lines += ["", *_table(heads, queries)]
     lines += ["", *([_sentence(line) for line in capacity.promises] or ["nothing is promised"])]
     return "\n".join(lines)
 
@@ -243,8 +264,23 @@ def _sentence(line: PromiseLine) -> str:
             else f" ({'within' if line.shed <= line.tolerated else 'more than'} the tolerated {line.tolerated:.0%})"
         )
         ways.append(f"shedding {line.shed:.1%} of its streams{allowed}")
-    would = "; " + " or ".join(ways) + " would do" if ways else "; neither a faster processor nor shedding would help"
+    would = "; " + " or ".join(ways) + " would do" if ways else _nothing_does(line)
+    if line.best is not None and line.tolerated is not None and _is_better(line):
+        would += f"; shedding the tolerated {line.tolerated:.0%} would give {text(line.best)}"
     return f"{said}: BROKEN, {text(line.predicted)} is predicted{would}"
+
+
+def _nothing_does(line: PromiseLine) -> str:
+    if line.best is not None and _is_better(line):
+        return "; neither a faster processor nor shedding would make it hold"
+    return "; neither a faster processor nor shedding would help"
+
+
+def _is_better(line: PromiseLine) -> bool:
+    """Return whether shedding all that is tolerated would help, if not enough."""
+    if line.best is None:
+        return False
+    return line.best > line.predicted if line.measure == "throughput" else line.best < 0.99 * line.predicted
 
 
 def _starred(text: str, line: OperatorLine, what: str) -> str:

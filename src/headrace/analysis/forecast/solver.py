@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from headrace.analysis.forecast.network import Network, Station, flow, reached
 from headrace.analysis.forecast.rounds import solve_round
 from headrace.analysis.queueing.batches import Batch, batch_waits
-from headrace.analysis.queueing.moments import constant
+from headrace.analysis.queueing.moments import Moments, constant
+from headrace.analysis.queueing.queues import general
 from headrace.analysis.queueing.vacations import vacation_queue
 
 
@@ -86,7 +87,8 @@ class _Solving:
         self.positions = {station.name: index for index, station in enumerate(network.stations)}
         turns = (self.round.visits[station.name].turn if self.round.visits else 0.0 for station in network.stations)
         self.before = list(accumulate(turns, initial=0.0))  # how long a round has run when each station's turn comes
-        self.residual = sum(self.tuples.rate(station.name) * station.service.square for station in network.stations)
+        self.arrivals = sum(self.tuples.rate(station.name) for station in network.stations)
+        self.work = _mixed([(self.tuples.rate(station.name), station.service) for station in network.stations])
 
     def station(self, station: Station, earlier: Mapping[str, StationForecast]) -> StationForecast:
         rates = self.tuples.into[station.name]
@@ -99,12 +101,11 @@ class _Solving:
         latency = _weighted(latencies, made if sum(made) > 0 else rates)
         queued = total * wait if total else 0.0  # Little; (5.55)
         kept = station.kept + sum(
-            rate * feed.window for rate, feed in zip(rates, station.feeds, strict=True)
+            rate * feed.window for rate, feed in zip(rates, station.feeds, strict=True) if rate
         )  # Const of (5.1)
         busy = total * station.service.mean
-        return StationForecast(
-            station.name, total, busy, waits, wait, latency, queued, kept, (queued + kept) * station.size
-        )
+        size = queued * station.size + kept * (station.size if station.kept_size is None else station.kept_size)
+        return StationForecast(station.name, total, busy, waits, wait, latency, queued, kept, size)
 
     def query(self, name: str, stations: Mapping[str, StationForecast]) -> QueryForecast:
         root = self.network.queries[name]
@@ -148,9 +149,9 @@ class _Solving:
         # the service of internal tuples, if there are any, is part of the time away from these
         away = constant(max(0.0, visit.cycle - visit.setup - rate * visit.cycle * station.service.mean))
         alone = vacation_queue(rate, station.service, station.setup, away, self.network.discipline).wait
-        # Rounds that cost nothing are infinitely short. What is left then is the wait for the work of all who came
-        # before.
-        wait = max(alone, self.residual / (2 * (1 - self.round.utilization)))
+        # Rounds that cost nothing are infinitely short. What is left then is M/G/1: the wait for the work of all who
+        # came before, on what remains of the processor.
+        wait = max(alone, general(self.arrivals, self.work.faster(1 - self.network.outside)).wait)
         return wait + self.before[self.positions[station.name]] if self.network.batched else wait
 
     def _batch(self, station: Station, port: int) -> Batch:
@@ -168,6 +169,21 @@ class _Solving:
             between,
             own.cycle / visit.cycle if visit.cycle else 1.0,
         )
+
+
+def _mixed(parts: Sequence[tuple[float, Moments]]) -> Moments:
+    """Return the service time of the tuples of all stations, given the rate and the service time at each."""
+    total = sum(rate for rate, _ in parts)
+    if not total:
+        return constant(0.0)
+    mean, square = (
+        sum(rate * value for rate, value in moments) / total
+        for moments in (
+            [(rate, service.mean) for rate, service in parts],
+            [(rate, service.square) for rate, service in parts],
+        )
+    )
+    return Moments(mean, square)
 
 
 def _busiest(stations: Mapping[str, StationForecast], among: Mapping[str, object] | frozenset[str]) -> str | None:

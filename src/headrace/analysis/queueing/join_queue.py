@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from headrace.analysis.queueing.moments import Moments, constant
 from headrace.analysis.queueing.queues import Queue
 
 
@@ -32,6 +33,18 @@ class JoinQueue:
     @property
     def utilization(self) -> float:
         return sum(rate * service for rate, service in zip(self.rates, self.services, strict=True))
+
+    @property
+    def service(self) -> Moments:
+        """Return the service time of a tuple of either side, in proportion to the rates."""
+        if not self.rate:
+            return constant(max(self.services))
+        shares = [rate / self.rate for rate in self.rates]
+        mean, square = (
+            sum(share * service**power for share, service in zip(shares, self.services, strict=True))
+            for power in (1, 2)
+        )
+        return Moments(mean, square)
 
     @property
     def wait(self) -> float:

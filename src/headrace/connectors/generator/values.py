@@ -7,6 +7,7 @@ and null(share, specification) that leaves out a share of the values.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -131,6 +132,27 @@ def default_values(type_: Type) -> Values:
             return Choice(("AA==", "AQ=="))
         case Type.NULL:
             return Null(1, Choice(("",)))
+
+
+def number_of_values(text: str | None, type_: Type) -> float | None:
+    """Return how many different values a column with this specification (None: its default) has; None: not known."""
+    return _number(default_values(type_) if text is None else parse_values(text, type_), type_)
+
+
+def _number(values: Values, type_: Type) -> float | None:
+    match values:
+        case Uniform(low, high):
+            return float(int(high) - int(low) + 1) if type_.is_integer else math.inf
+        case Zipf(n, _):
+            return float(n)
+        case Choice(items):
+            return float(len(set(items)))
+        case Sequence() | Moment():
+            return math.inf
+        case Null(_, of):
+            return _number(of, type_)
+        case Normal():
+            return None
 
 
 def draw(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from headrace.analysis.forecast.priorities import MIN_MULTIPLE_OF_FIXED, SHARE_OF_PROMISE, classes, is_strict
 from headrace.control.machine import Machine
-from headrace.control.policies.relief import MIN_MULTIPLE_OF_FIXED
-from headrace.model.qos import Qos, Strictness
+from headrace.model.qos import Qos
 from headrace.model.time import SECOND
 
-#: The mean latency is one and a half micro-batches; with this share of the promise for each, it keeps the promise.
-SHARE_OF_PROMISE = 0.55
 #: The observed latency is the longest, two micro-batches; the mean is this share of it.
 MEAN_OF_LONGEST = 0.75
 #: With a scheduler that a user chose and no latency promise, a micro-batch has about so much time (seconds).
@@ -22,16 +20,6 @@ MIN_BUDGET_NS = 2_000_000
 #: A stream is not read while more of its tuples than this wait for a query; it is read again when half of them are
 #: gone.
 MAX_WAITING = 500_000
-
-
-def is_strict(qos: Qos) -> bool:
-    """Return whether the latency of a query matters: it is promised, and not as DONT CARE."""
-    return qos.latency is not None and qos.latency.strictness is not Strictness.DONT_CARE
-
-
-def classes(promises: Iterable[Qos]) -> set[Strictness | None]:
-    """Return the strictness of the latencies of queries; None for queries without one."""
-    return {None if qos.latency is None else qos.latency.strictness for qos in promises}
 
 
 def differ(promises: Iterable[Qos]) -> bool:

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from headrace.analysis.forecast.priorities import MIN_MULTIPLE_OF_FIXED
 from headrace.model.qos import Qos
 from headrace.model.time import SECOND
 
 #: A tuple waits up to a micro-batch until it is read, and one more for its results; the rest is a reserve.
 SHARE_OF_PROMISE = 0.42
-#: The target is at least this multiple of the fixed part of a micro-batch.
-MIN_MULTIPLE_OF_FIXED = 1.4
 #: The correction rises by so much while a promise is broken, and falls while it is kept with this slack, up to a limit.
 RAISE, LOWER, SLACK, MAX_PRESSURE = 0.1, 0.03, 0.35, 1.0
 #: Shares are rounded up to this step, and changed only if they differ by more: a change costs part of a micro-batch.

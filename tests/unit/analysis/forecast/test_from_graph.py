@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.analysis.forecast.facts import GROUPS, PASSING, SERVICE, Facts, VertexFacts, row_width
+from headrace.analysis.forecast.facts import GROUPS, PAIR, PASSING, SERVICE, Facts, VertexFacts, row_width
 from headrace.analysis.forecast.from_graph import Model, model
-from headrace.analysis.forecast.network import flow
+from headrace.analysis.forecast.network import flow, thinned
 from headrace.analysis.forecast.report import format_report, report, seconds, size
 from headrace.analysis.forecast.solver import forecast
 from headrace.graph.graph import Graph, merge
@@ -22,6 +22,8 @@ CREATE STREAM asks (at TIMESTAMP, item INT, price DOUBLE) TIMESTAMP BY at FROM M
 """
 BIDS = Schema.of(at=Type.TIMESTAMP, item=Type.INT, price=Type.DOUBLE, who=Type.STRING)
 RATES = {"bids": 1000.0, "asks": 200.0}
+#: Rows of a join expire in slices of an eighth of their life.
+EXPIRING = 1 + 1 / 16
 
 
 def graph(*queries: str) -> Graph:
@@ -86,9 +88,10 @@ def test_shared_vertices_are_one_station_and_a_stream_is_read_once() -> None:
 
 def test_a_join_keeps_what_its_windows_hold() -> None:
     query = "SELECT b.item FROM bids [RANGE 10 SECONDS] AS b JOIN asks [RANGE 1 MINUTE] AS a ON a.item = b.item"
-    found = made(Facts(RATES), query)
+    found = made(Facts(RATES, skews={"bids": 2.0}), query)
     kept = forecast(found.network).stations[of_kind(found, "join")].kept
-    assert kept == 1000 * 10 + 200 * 60
+    late = 200 * 2  # asks that the bids of the next two seconds may still meet, for these may come out of order
+    assert kept == pytest.approx((1000 * 10 + 200 * 60) * EXPIRING + late)
 
 
 def test_what_a_join_was_seen_to_hold_and_give_counts() -> None:
@@ -101,7 +104,7 @@ def test_what_a_join_was_seen_to_hold_and_give_counts() -> None:
     assert flow(found.network).out[name] == pytest.approx(4 * 1200)
     station = found.network.station(name)
     assert station is not None
-    assert station.size == 100
+    assert station.kept_size == 100
     assert station.emits == "pairs"
 
 
@@ -117,7 +120,7 @@ def test_a_join_of_three_streams_keeps_joined_tuples_as_long_as_their_parts() ->
         if found.kinds[station.name] == "join"
         for feed in station.feeds
     )
-    assert windows == [5, 5, 10, 20]
+    assert windows == pytest.approx([5 * EXPIRING, 5 * EXPIRING, 10 * EXPIRING, 20 * EXPIRING])
 
 
 @pytest.mark.parametrize(
@@ -221,3 +224,108 @@ def test_times_and_sizes_are_written_for_people() -> None:
         "without end",
     ]
     assert [size(value) for value in (12, 2048, 3 * 2**20, 2**31)] == ["12 B", "2 kB", "3 MB", "2 GB"]
+
+
+def join_of(seconds_: float) -> str:
+    window = f"[RANGE {seconds_} SECONDS]"
+    return f"SELECT b.item FROM bids {window} AS b JOIN asks {window} AS a ON a.item = b.item"
+
+
+def test_3_2_a_join_with_longer_windows_holds_more_and_costs_more() -> None:
+    rates = {"bids": 10_000.0, "asks": 10_000.0}
+    shown = {
+        window: report(made(Facts(rates, elsewhere=0.05, groups=1e6), join_of(window)), {}) for window in (1, 3600)
+    }
+    (short,), (long,) = shown[1].queries, shown[3600].queries
+    assert long.memory == pytest.approx(3600 * short.memory, rel=0.05)
+    assert long.throughput == pytest.approx(3600 * short.throughput)
+    assert shown[3600].utilization > 1.5 * shown[1].utilization
+    assert long.latency > 1.02 * short.latency
+
+
+def test_5_7_a_tuple_of_a_join_costs_the_more_the_more_of_its_key_the_other_window_holds() -> None:
+    found = made(Facts(RATES, groups=10.0), join_of(5))
+    station = found.network.station(of_kind(found, "join"))
+    assert station is not None
+    left, right = SERVICE["join"] + PAIR * 200 * 5 / 10, SERVICE["join"] + PAIR * 1000 * 5 / 10
+    assert station.service.mean == pytest.approx((1000 * left + 200 * right) / 1200)
+    assert station.service.square == pytest.approx((1000 * left**2 + 200 * right**2) / 1200)
+
+
+def test_a_join_whose_windows_fill_is_forecast_as_it_will_be() -> None:
+    """After 6 of 60 seconds it holds, and finds, a tenth."""
+    name = of_kind(made(Facts(RATES), join_of(60)), "join")
+    rate = sum(RATES.values())
+    measured = VertexFacts(service=3e-6, selectivity=2.0, held=rate * 6, state_bytes=rate * 6 * 50, taken=rate * 6)
+    found = model(graph(join_of(60)), Facts(RATES, {name: measured}))
+    predicted = forecast(found.network).stations[name]
+    assert predicted.kept == pytest.approx(rate * 60)
+    assert predicted.bytes == pytest.approx(50 * predicted.kept, rel=0.01)
+    assert flow(found.network).out[name] == pytest.approx(20 * rate)
+    assert predicted.utilization == pytest.approx(rate * (3e-6 + 18 * PAIR))
+
+
+def test_a_join_whose_windows_are_full_is_forecast_as_it_was_measured() -> None:
+    name = of_kind(made(Facts(RATES), join_of(10)), "join")
+    rate = sum(RATES.values())
+    measured = VertexFacts(service=3e-6, selectivity=2.0, held=rate * 9, state_bytes=rate * 9 * 50, taken=rate * 600)
+    found = model(graph(join_of(10)), Facts(RATES, {name: measured}))
+    predicted = forecast(found.network).stations[name]
+    assert predicted.kept == pytest.approx(rate * 9)
+    assert predicted.utilization == pytest.approx(rate * 3e-6)
+
+
+def test_a_join_that_was_restarted_with_full_windows_does_not_fill() -> None:
+    name = of_kind(made(Facts(RATES), join_of(10)), "join")
+    rate = sum(RATES.values())
+    measured = VertexFacts(service=3e-6, selectivity=2.0, held=rate * 10.7, state_bytes=1e6, taken=rate)
+    found = model(graph(join_of(10)), Facts(RATES, {name: measured}))
+    assert forecast(found.network).stations[name].kept == pytest.approx(rate * 10.7)
+
+
+def test_half_of_the_tuples_make_a_quarter_of_the_pairs() -> None:
+    network = made(Facts(RATES, groups=2.0), join_of(10)).network
+    halved = thinned(network, frozenset(RATES), 0.5)
+    name = network.queries["q0"]
+    assert flow(halved).out[name] == pytest.approx(flow(network).out[name] / 4)
+    assert forecast(halved).utilization < 0.3 * forecast(network).utilization
+
+
+def test_generated_keys_tell_how_many_partners_there_are() -> None:
+    values = {("bids", "item"): 500.0, ("asks", "item"): 50.0}
+    found = made(Facts(RATES, values=values), join_of(10))
+    assert flow(found.network).out[of_kind(found, "join")] == pytest.approx(1000 * 200 * 20 / 500)
+
+
+def test_windows_are_as_long_as_the_time_of_the_stream() -> None:
+    """A stream whose time passes ten times as fast fills a window of ten seconds in one."""
+    fast = Facts(RATES, speeds=dict.fromkeys(RATES, 10.0))
+    found = made(fast, join_of(10))
+    assert forecast(found.network).stations[of_kind(found, "join")].kept == pytest.approx(1200 * 1 * EXPIRING)
+
+
+def test_a_report_says_what_tolerated_shedding_gives_if_it_is_not_enough() -> None:
+    found = made(Facts(RATES, elsewhere=0.3, services={"filter": 9e-4}), "SELECT item FROM bids WHERE price > 10")
+    promised = qos_of({"latency": "400 ms", "latency.class": "MUST", "error": 0.5})
+    (line,) = report(found, {"q0": promised}).promises
+    assert line.shed is None
+    assert line.best is not None
+    assert line.best < line.predicted
+    text = format_report(report(found, {"q0": promised}))
+    assert "neither a faster processor nor shedding would make it hold; shedding the tolerated 50% would give" in text
+
+
+def test_queries_with_strict_latencies_are_served_first_and_others_wait_if_there_is_not_enough_time() -> None:
+    queries = ("SELECT item FROM bids WHERE price > 10", "SELECT item, price * 2 AS p FROM asks WHERE item > 3")
+    strict = {"q0": qos_of({"latency": "600 ms"})}
+    slow = made(Facts(RATES, elsewhere=0.1, services={"filter": 6e-4}), *queries)
+    shown = report(slow, strict)
+    first, later = shown.queries
+    assert (first.served, later.served) == ("first", "later")
+    assert first.latency == pytest.approx(1.5 * 0.33, rel=0.05)
+    assert later.latency == float("inf")
+    assert shown.kept
+    assert report(slow, {}).queries[0].latency > first.latency
+    assert "q1     later   without end" in format_report(shown)
+    quick = made(Facts(RATES, elsewhere=0.1), *queries)
+    assert report(quick, strict).queries[1].latency == report(quick, {}).queries[1].latency
