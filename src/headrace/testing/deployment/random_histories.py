@@ -26,6 +26,20 @@ _QUERIES: dict[str, tuple[str, str | None]] = {
         "INTO FILES (path '{out}/kinds', format 'json');",
         None,
     ),
+    "hops": (
+        "CREATE QUERY hops AS SELECT count(*) AS n, max(v) AS most, window_end "
+        "FROM t [RANGE 4 SECONDS SLIDE 2 SECONDS] INTO FILES (path '{out}/hops', format 'json', roll_bytes 400);",
+        None,
+    ),
+    "unmatched": (
+        "CREATE QUERY unmatched AS SELECT s.k, s.v, t.v AS other FROM s [RANGE 2 SECONDS] "
+        "LEFT JOIN t [RANGE 2 SECONDS] ON s.k = t.k AND t.v > 4 INTO FILES (path '{out}/unmatched', format 'json');",
+        None,
+    ),
+    "lossy": (
+        "CREATE QUERY lossy WITH (error 0.5) AS SELECT k, v FROM s INTO FILES (path '{out}/lossy', format 'json');",
+        None,
+    ),
     "alarms": ("CREATE QUERY alarms AS SELECT k, v FROM alarm INTO FILES (path '{out}/alarms', format 'json');", None),
 }
 _RULES = {
@@ -60,7 +74,7 @@ def shrunk(history: History, fails: Callable[[History], bool]) -> History:
 
 def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iterator[Action]:
     match chance.choices(
-        ("push", "create", "drop", "replace", "turn", "rule", "tell", "restart"), (8, 3, 1, 1, 2, 2, 1, 2)
+        ("push", "create", "drop", "replace", "turn", "rule", "tell", "set", "restart"), (8, 3, 1, 1, 2, 2, 1, 2, 2)
     )[0]:
         case "push":
             stream = chance.choice(("s", "s", "t"))
@@ -95,6 +109,17 @@ def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iter
         case "tell":
             if "counts" in known:
                 yield Execute(f"ASSUME counts WHERE k = {chance.randint(3, 9)} FOR 2 MINUTES;")
+        case "set":
+            settings = [
+                f"ALTER SYSTEM SET scheduler = '{chance.choice(('chain', 'round-robin', 'none'))}';",
+                f"ALTER SYSTEM SET budget = '{chance.choice(('1 ms', '1 s', 'off'))}';",
+            ]
+            if "lossy" in known:
+                share = chance.choice(("0.5", "0.2", "'off'"))
+                settings.append(f"ALTER QUERY lossy SET shedding = {share};")
+            if "counts" in known:
+                settings.append(f"DESIRE counts WHERE k = {chance.randint(1, 3)};")
+            yield Execute(chance.choice(settings))
         case _:
             yield Restart()
 
