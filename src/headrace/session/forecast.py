@@ -22,17 +22,19 @@ from headrace.model.time import SECOND
 def measured(
     statistics: Statistics, latest: Observation | None, streams: Iterable[Stream], *, overhead: float = 0.0
 ) -> Facts:
-    """Return the usual rates and costs of a deployment, and its state; none before its first micro-batch.
+    """Return the usual rates and costs of a deployment, and its state; before its first micro-batch declared rates.
 
     `overhead` is the fixed cost of a micro-batch (seconds) to assume until it is measured.
     """
+    streams = tuple(streams)
+    declared = {stream.name: rate for stream in streams if (rate := declared_rate(stream)) is not None}
     if latest is None:
-        return replace(_facts(streams, {}), elsewhere=overhead)
+        return replace(_facts(streams, declared), elsewhere=overhead)
     vertices = {
         name: _vertex(counts, latest.usual.costs.get(name)) for name, counts in list(statistics.vertices.items())
     }
     return replace(
-        _facts(streams, latest.usual.rates),
+        _facts(streams, {**declared, **latest.usual.rates}),
         vertices={meaning_of(name): facts for name, facts in vertices.items()} | vertices,
         reading=latest.usual.reading or None,
         elsewhere=overhead if latest.is_first else latest.usual.fixed,

@@ -182,7 +182,9 @@ class _Detecting:
         elif self.mode in _LATEST:  # since the newest start, if no end has come
             age = min(starts / (starts + ends) ** 2, life)
         elif self.mode in _ALL_AT_ONCE:  # since the first start after the last end
-            age = min(starts / (starts + ends) / ends if ends else math.inf, life)
+            since = _until(ends, life)  # the last end, or as far back as starts wait
+            first = (ends + starts * math.exp(-(starts + ends) * life)) / (starts + ends)
+            age = since - (1 - first) / starts if math.isfinite(since) else since
         else:
             age = life
         self._keep(middle, _arriving(middles, age))
