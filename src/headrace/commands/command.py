@@ -120,11 +120,23 @@ class StartQuery(Struct, frozen=True, tag="start_query"):
     stint: Stint
 
 
-class StopQuery(Struct, frozen=True, tag="stop_query"):
-    """Turn a query off: its streams end for it, and pending results come out; ignored if another stint is on."""
+class Suspension(Struct, frozen=True):
+    """Why a query is off for a while, since when (microseconds), and the work that it had (busy seconds per second)."""
+
+    reason: str
+    since: int
+    work: float
+
+
+class StopQuery(Struct, frozen=True, tag="stop_query", omit_defaults=True):
+    """Turn a query off: its streams end for it, and pending results come out; ignored if another stint is on.
+
+    With a `suspension` until others keep their promises without it; else until something starts it.
+    """
 
     query: str
     number: int
+    suspension: Suspension | None = None
 
 
 class EndQuery(Struct, frozen=True, tag="end_query"):

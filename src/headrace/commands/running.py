@@ -22,6 +22,7 @@ from headrace.commands.command import (
     ShedAt,
     StartQuery,
     StopQuery,
+    Suspension,
     UseCosts,
     UseDeferrals,
     UseRelays,
@@ -86,6 +87,7 @@ class Running(Struct, frozen=True):
     costs: dict[VertexId, Cost] = {}
     deferrals: tuple[Deferral, ...] = ()
     failed: tuple[FailedQuery, ...] = ()
+    suspended: dict[str, Suspension] = {}  # of the stopped queries those that are off only for a while
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
@@ -95,8 +97,8 @@ class Running(Struct, frozen=True):
                 return _add(state, command)
             case StartQuery(stint=stint):
                 return _start(state, stint)
-            case StopQuery(query=name, number=number):
-                return _stop(state, name, number)
+            case StopQuery(query=name, number=number, suspension=suspension):
+                return _stop(state, name, number, suspension)
             case EndQuery(query=name, number=number):
                 return _end(state, name, number)
             case DropQuery(query=name):
@@ -232,6 +234,7 @@ def _add(state: Running, new: AddQuery) -> Running:
     if any(old.query == new.query and old.incarnation != new.incarnation for old in state.known):
         state = replace(state, feedback=_without(state.feedback, new.query))
     state = replace(state, failed=_without(state.failed, new.query))
+    state = replace(state, suspended=_not_suspended(state, new.query))
     queries, ending, stopped = (_without(part, new.query) for part in (state.queries, state.ending, state.stopped))
     if new.stint is None and not new.activation.is_manual:
         return replace(state, queries=queries, ending=ending, stopped=(*stopped, new))
@@ -243,8 +246,9 @@ def _start(state: Running, stint: Stint) -> Running:
     for query in (*state.stopped, *(failed.added for failed in state.failed)):
         if query.query == stint.query and query.number < stint.number:
             begun = replace(query, graph=for_stint(query.graph, stint, query.incarnation), stint=stint)
-            stopped, failed = _without(state.stopped, stint.query), _without(state.failed, stint.query)
-            return replace(state, queries=(*state.queries, begun), stopped=stopped, failed=failed)
+            queries, stopped = (*state.queries, begun), _without(state.stopped, stint.query)
+            failed, suspended = _without(state.failed, stint.query), _not_suspended(state, stint.query)
+            return replace(state, queries=queries, stopped=stopped, failed=failed, suspended=suspended)
     return state
 
 
@@ -253,17 +257,26 @@ def _drop(state: Running, name: str) -> Running:
     rest = replace(state, **{part: _without(getattr(state, part), name) for part in _BY_QUERY})
     # a query of the same plan that is created later reads all its input again
     readers = rest.own(None)
-    return replace(rest, relays=tuple(relay for relay in state.relays if relay.reader in readers))
+    relays = tuple(relay for relay in state.relays if relay.reader in readers)
+    return replace(rest, relays=relays, suspended=_not_suspended(state, name))
 
 
-def _stop(state: Running, name: str, number: int) -> Running:
-    """Turn a query off, if this stint of it is on."""
+def _stop(state: Running, name: str, number: int, suspension: Suspension | None) -> Running:
+    """Turn a query off, if this stint of it is on; one that is suspended stays off if it is stopped."""
     for query in state.queries:
         if query.query == name and query.number == number:
             closed = closing(query)
             ending, stopped = (*state.ending, closed), (*state.stopped, closed)
-            return replace(state, queries=_without(state.queries, name), ending=ending, stopped=stopped)
-    return state
+            suspended = state.suspended if suspension is None else {**state.suspended, name: suspension}
+            return replace(
+                state, queries=_without(state.queries, name), ending=ending, stopped=stopped, suspended=suspended
+            )
+    return state if suspension is not None else replace(state, suspended=_not_suspended(state, name))
+
+
+def _not_suspended(state: Running, name: str) -> dict[str, Suspension]:
+    """Return the suspensions of other queries."""
+    return {query: suspension for query, suspension in state.suspended.items() if query != name}
 
 
 def _end(state: Running, name: str, number: int) -> Running:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.graph.feedback import Spread, invariants_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.naming import Names
 from headrace.graph.place import Placement, place
-from headrace.graph.stints import entrances
+from headrace.graph.stints import entrances, has_exchange
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
 
@@ -26,6 +27,15 @@ def names_in(running: Running) -> Names:
 def closed_in(running: Running) -> frozenset[VertexId]:
     """Return where tuples of ending stints would enter the keyed stage; they enter no more."""
     return frozenset(name for query in running.ending for name in entrances(query.graph))
+
+
+def sharing_in_transit(query: AddQuery, running: Running) -> str | None:
+    """Return a query that shares operators whose tuples may be between two micro-batches; it hinders a stop."""
+    if query.stint is not None or not has_exchange(query.graph):
+        return None
+    own = {vertex.id for vertex in place(query.graph).keyed}
+    others = (other for other in running.queries if other.query != query.query)
+    return next((other.query for other in others if any(vertex.id in own for vertex in place(other.graph).keyed)), None)
 
 
 def placement_of(running: Running) -> Placement:

@@ -19,6 +19,7 @@ from headrace.control.observation import Observation
 from headrace.control.scheduling import SchedulingMemory, schedule
 from headrace.control.shedding import SheddingMemory, shed
 from headrace.control.situation import situation_of
+from headrace.control.suspension import SuspensionMemory, suspend
 
 
 class Memory(Struct, frozen=True):
@@ -28,6 +29,7 @@ class Memory(Struct, frozen=True):
     limiting: LimitsMemory = LimitsMemory()
     scheduling: SchedulingMemory = SchedulingMemory()
     shedding: SheddingMemory = SheddingMemory()
+    suspending: SuspensionMemory = SuspensionMemory()
 
 
 class Guidance(Struct, frozen=True):
@@ -51,8 +53,10 @@ def control(memory: Memory, observation: Observation, running: Running) -> Guida
     scheduling, commands, scheduled = schedule(memory.scheduling, situation, limits)
     deferrals, deferred = defer(limiting, situation)
     commands, decisions = commands + deferrals, limited + scheduled + deferred
-    shedding = memory.shedding
+    shedding, suspending = memory.shedding, memory.suspending
     if not observation.is_first:
         shedding, shedders, changes = shed(shedding, situation)
-        commands, decisions = commands + shedders, decisions + changes
-    return Guidance(Memory(memory.began, limiting, scheduling, shedding), tuple(commands), tuple(decisions), limits)
+        suspending, stops, suspended = suspend(suspending, situation, shedding)
+        commands, decisions = commands + shedders + stops, decisions + changes + suspended
+    memory = Memory(memory.began, limiting, scheduling, shedding, suspending)
+    return Guidance(memory, tuple(commands), tuple(decisions), limits)

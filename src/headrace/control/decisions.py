@@ -119,17 +119,19 @@ class EndDeferral(Struct, frozen=True, tag="end_deferral"):
 
 
 class Overload(Struct, frozen=True):
-    """The load in micro-batches of `seconds`, as a share of what they can process.
+    """The load in micro-batches of `seconds` (None: however long), as a share of what they can process.
 
     `correction` is the part of it that only broken promises have shown.
     """
 
     load: float
-    seconds: float
+    seconds: float | None
     correction: float = 0.0
 
     def __str__(self) -> str:
         corrected = f", corrected by {self.correction:+.0%}" if self.correction else ""
+        if self.seconds is None:
+            return f"load is {self.load:.2f} of what can be processed, and a throughput MUST be kept{corrected}"
         return f"load is {self.load:.2f} of what micro-batches of {self.seconds * 1e3:.0f} ms can process{corrected}"
 
 
@@ -180,4 +182,45 @@ class NoteShortfall(Struct, frozen=True, tag="note_shortfall"):
         return f"load is {self.load:.2f}; {missing if self.shortfall else 'that is enough'}"
 
 
-Decision: TypeAlias = SetBudget | LeaveUnread | UseScheduler | Defer | EndDeferral | ShedBefore | NoteShortfall
+class Suspend(Struct, frozen=True, tag="suspend"):
+    """Stop a query for a while, because a promise of another does not hold otherwise."""
+
+    query: str
+    work: float  # busy seconds per second
+    strict: str
+    broken: PromiseCheck
+
+    @property
+    def action(self) -> str:
+        return "suspend it"
+
+    @property
+    def reason(self) -> str:
+        return f"{self.cause}; nothing more may be shed, and it needs {self.work:.2f} s of work per second"
+
+    @property
+    def cause(self) -> str:
+        """Return the promise that does not hold, in words."""
+        return f"{self.strict}: {self.broken}"
+
+
+class Resume(Struct, frozen=True, tag="resume"):
+    """Start a suspended query again; `load` is what is expected then, None if nothing hinders it any more."""
+
+    query: str
+    load: float | None
+
+    @property
+    def action(self) -> str:
+        return "resume it"
+
+    @property
+    def reason(self) -> str:
+        if self.load is None:
+            return "no promise of another query MUST hold, or one of its own does"
+        return f"promises that MUST hold are kept, and the load would be {self.load:.2f} with it"
+
+
+Decision: TypeAlias = (
+    SetBudget | LeaveUnread | UseScheduler | Defer | EndDeferral | ShedBefore | NoteShortfall | Suspend | Resume
+)

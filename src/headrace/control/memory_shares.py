@@ -10,9 +10,7 @@ from headrace.commands.command import ShedAt
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
 from headrace.commands.shedders_in_force import parts_of, share_of_each, shedders_for
-from headrace.control.promise_checks import PromiseCheck
-from headrace.control.situation import Situation
-from headrace.model.qos import Strictness
+from headrace.control.situation import Situation, must
 from headrace.model.time import SECOND
 from headrace.operators.specs import Output
 
@@ -36,7 +34,7 @@ def memory_shares(before: Mapping[str, MemoryShare], situation: Situation) -> di
     now, by_hand = situation.observation.time, situation.running.shed_shares
     after: dict[str, MemoryShare] = {}
     for query in situation.running.queries:
-        check = must_memory(situation, query.query)
+        check = must(situation, query.query, "memory")
         if check is None or not query.qos.error or query.query in by_hand:
             continue
         known = before.get(query.query, MemoryShare(0.0, now - SETTLE))
@@ -49,12 +47,6 @@ def memory_shares(before: Mapping[str, MemoryShare], situation: Situation) -> di
         if known.share:
             after[query.query] = known
     return after
-
-
-def must_memory(situation: Situation, query: str) -> PromiseCheck | None:
-    """Return the memory that a query MUST keep to, beside what it takes; None if it promises none."""
-    checks = situation.checks.get(query, ())
-    return next((check for check in checks if check.measure == "memory" and check.strictness is Strictness.MUST), None)
 
 
 def memory_shedders(

@@ -86,7 +86,8 @@ class Monitor:
             _remember(self._older, latest, _USUAL)
         first = self._recent[0]
         rates = _per_second(first.streams, latest.streams, now - first.time)
-        results = _per_second(first.results, latest.results, now - first.time)
+        since = self._older[0] if len(self._older) > 1 else first  # windows give their results in bursts
+        results = _per_second(since.results, latest.results, now - since.time)
         queries = {query.query: _query(query.query, running, statistics, results) for query in running.queries}
         unread = sum(counts.queued for counts in statistics.vertices.values())
         return Observation(

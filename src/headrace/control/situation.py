@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.analysis.forecast.facts import Facts, VertexFacts
+from headrace.analysis.forecast.verification import Measure
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
 from headrace.control.observation import Observation, VertexCost
@@ -20,6 +21,8 @@ from headrace.operators.specs import Scan
 
 #: Promises are checked as they will be so much later (microseconds).
 LOOKAHEAD = SECOND
+#: A stream of which records have waited for longer than this (seconds) is not read as fast as it comes.
+BEHIND = 3.0
 
 
 class Situation(Struct, frozen=True):
@@ -34,6 +37,28 @@ class Situation(Struct, frozen=True):
     def promises(self) -> dict[str, tuple[Qos, int]]:
         """Return the promises of each query, and how long it has run."""
         return {query.query: (query.qos, self.elapsed[query.query]) for query in self.running.queries}
+
+
+def short_of_results(situation: Situation) -> dict[str, PromiseCheck]:
+    """Return the queries with too few results for a throughput that MUST be kept, although they have input to read.
+
+    Without more input, nothing would give them more results.
+    """
+    behind = situation.observation.behind
+    short = {}
+    for query in situation.running.queries:
+        check = must(situation, query.query, "throughput")
+        delay = max((behind.get(stream.name, 0.0) for stream in query.streams), default=0.0)
+        waits = situation.observation.queries[query.query].waiting > 0
+        if check is not None and not check.is_kept and (waits or delay > BEHIND):
+            short[query.query] = check
+    return short
+
+
+def must(situation: Situation, query: str, measure: Measure) -> PromiseCheck | None:
+    """Return a promise of a query that MUST hold, beside what is observed; None if it makes none."""
+    checks = situation.checks.get(query, ())
+    return next((check for check in checks if check.measure == measure and check.strictness is Strictness.MUST), None)
 
 
 def situation_of(observation: Observation, running: Running, began: Mapping[str, int]) -> Situation:

@@ -165,7 +165,7 @@ class Statements:
         transaction.promise(statement)
         if transaction.checks_admission and not statement.options.get("force"):
             check_altered(
-                transaction.running[statement.query.text],
+                transaction.altered(statement.query),
                 statement.options.keys(),
                 transaction.running,
                 self._measured(transaction),

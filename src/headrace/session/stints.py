@@ -8,11 +8,11 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream
 from headrace.commands.command import Activation, AddQuery, Command, StopQuery
 from headrace.commands.running import Running
+from headrace.commands.running_graph import sharing_in_transit
 from headrace.driver.stints import start_command
 from headrace.errors import NameFault, NotSupported, Span
 from headrace.graph.graph import Graph
-from headrace.graph.place import place
-from headrace.graph.stints import for_stint, has_exchange
+from headrace.graph.stints import for_stint
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.stints import StintClause
@@ -64,26 +64,24 @@ def start_query(running: Running, name: Name, now: int) -> list[Command]:
 def stop_query(running: Running, name: Name, now: int) -> list[Command]:
     """Return the commands that stop a query: none if it is off, or waits for its time."""
     query = _known(running, name)
+    if query.query in running.suspended:  # it does not come back by itself
+        return [StopQuery(query.query, query.number)]
     if query not in running.queries or (query.stint is not None and query.stint.begin > now):
         return []
-    if query.stint is None and has_exchange(query.graph):
-        own = {vertex.id for vertex in place(query.graph).keyed}
-        others = [
-            other.query
-            for other in running.queries
-            if other != query and any(vertex.id in own for vertex in place(other.graph).keyed)
-        ]
-        if others:
-            raise NotSupported(
-                f"{query.query!r} shares operators with {others[0]!r} whose tuples are still between buckets",
-                span=name.span,
-                hint=f"stop {others[0]} first, or create {query.query} with START, so that it runs by itself",
-            )
+    other = sharing_in_transit(query, running)
+    if other is not None:
+        raise NotSupported(
+            f"{query.query!r} shares operators with {other!r} whose tuples are still between buckets",
+            span=name.span,
+            hint=f"stop {other} first, or create {query.query} with START, so that it runs by itself",
+        )
     return [StopQuery(query.query, query.number)]
 
 
 def state_of(query: AddQuery, running: Running, now: int) -> str:
-    """Return whether a query is on, off, or waits for its time."""
+    """Return whether a query is on, off, suspended, or waits for its time."""
+    if query.query in running.suspended:
+        return f"suspended: {running.suspended[query.query].reason}"
     if query in running.stopped:
         return "off"
     return "on" if query.stint is None or query.stint.begin <= now else "waits"

@@ -145,22 +145,21 @@ class Transaction:
     def alter(self, statement: statements.Alter) -> None:
         """Change a setting of a query or of the system."""
         query = None if statement.query is None else statement.query.text
-        if statement.query is not None:
-            self._check_running(statement.query)
+        altered = None if statement.query is None else self.altered(statement.query)
         setting = setting_of(statement)
-        if isinstance(setting, settings.ShedShare) and query is not None and setting.share:
-            check_shed_share(setting.share, self.running[query], statement.value.span)
+        if isinstance(setting, settings.ShedShare) and altered is not None and setting.share:
+            check_shed_share(setting.share, altered, statement.value.span)
         self.commands.append(Set(query, setting))
         said = f"{statement.setting.text.lower()} set to {statement.value.text}"
         self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query}: {said}"))
 
     def promise(self, statement: statements.AlterPromises) -> None:
-        """Change the promises of a running query."""
-        self._check_running(statement.query)
-        query = self.running[statement.query.text]
+        """Change the promises of a query."""
+        query = self.altered(statement.query)
         command = promises_of(statement, query)
-        self.commands.append(command)
-        self.running[query.query] = msgspec.structs.replace(query, qos=command.qos)
+        self.send(command)
+        if query.query in self.running:
+            self.running[query.query] = msgspec.structs.replace(query, qos=command.qos)
         promises = ", ".join(f"{name} {value}" for name, value in format_qos(command.qos)) or "nothing"
         note = unscaled_note(command.qos, query) + unshed_note(command.qos, query)
         self.outcomes.append(lambda: Message(f"{query.query} promises {promises}{note}"))
@@ -202,10 +201,14 @@ class Transaction:
         is_raised = isinstance(known, Stream) and known.connector.kind == RAISED
         return "STREAM" if statement.kind == "QUERY" and is_raised else statement.kind
 
-    def _check_running(self, query: Name) -> None:
-        if query.text not in self.running:
-            hint = did_you_mean(query.text, list(self.running))
-            raise NameFault(f"no running query {query.text!r}", span=query.span, hint=hint)
+    def altered(self, name: Name) -> AddQuery:
+        """Return the query that ALTER names, which may be suspended."""
+        suspended = {query.query: query for query in self.deployed.stopped if query.query in self.deployed.suspended}
+        known = {**suspended, **self.running}
+        if name.text not in known:
+            hint = did_you_mean(name.text, list(known))
+            raise NameFault(f"no running query {name.text!r}", span=name.span, hint=hint)
+        return known[name.text]
 
     def _exists(self, name: str, kind: str) -> bool:
         match kind:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.commands.command import EndQuery
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
 from headrace.commands.shedders_in_force import shedders_in
@@ -33,7 +34,7 @@ class SimulatedDeployment:
     """Queries on a machine in numbers.
 
     A micro-batch reads what arrived since the last one began. Every tuple that is not shed costs the same, at the
-    operators that read a stream.
+    operators that read a stream. A query that is stopped has ended after the same micro-batch.
     """
 
     def __init__(self, running: Running, directory: Path, machine: Machine | None = None) -> None:
@@ -52,7 +53,10 @@ class SimulatedDeployment:
         end = self.now + round(seconds * SECOND)
         while self.now < end:
             begun, self.planned = self.planned, self.now
-            arrived = {name: round(rate * (self.planned - begun) / SECOND) for name, rate in rates.items()}
+            read = {stream.name for query in self.running.queries for stream in query.streams}
+            arrived = {
+                name: round(rate * (self.planned - begun) / SECOND) for name, rate in rates.items() if name in read
+            }
             share = max((shedder.share for shedder in shedders_in(self.running).values()), default=0.0)
             kept = {name: round(count * (1 - share)) for name, count in arrived.items()}
             busy = sum(kept.values()) * self.machine.service
@@ -70,9 +74,12 @@ class SimulatedDeployment:
         streams = {vertex.id: vertex.spec.stream for vertex in graph if isinstance(vertex.spec, Scan)}
         for name, count in arrived.items():
             self.streams.setdefault(name, StreamCounts()).tuples += count
+        origins: dict[VertexId, frozenset[str]] = {}
         for vertex in graph:
             counts = self.vertices.setdefault(vertex.id, VertexCounts())
-            tuples = arrived[streams[vertex.id]] if vertex.id in streams else sum(kept.values())
+            own = frozenset((streams[vertex.id],)) if vertex.id in streams else frozenset()
+            origins[vertex.id] = own.union(*(origins[name] for name in vertex.inputs))
+            tuples = sum((arrived if own else kept)[name] for name in origins[vertex.id])
             counts.tuples_in += tuples
             counts.tuples_out += tuples
         for name, count in kept.items():
@@ -102,6 +109,8 @@ class SimulatedDeployment:
         self.limits = guidance.limits
         for command in guidance.commands:
             self.running = self.running.after(command)
+        for query in self.running.ending:
+            self.running = self.running.after(EndQuery(query.query, query.number))
 
     def _statistics(self) -> Statistics:
         latency = QueryStatistics(latency_ms=self.latencies[-1] * 1e3)
