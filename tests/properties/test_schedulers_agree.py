@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.commands.command import UseDeferrals
+from headrace.commands.command import Cost, UseCosts, UseDeferrals
 from headrace.commands.running_graph import whole_of
 from headrace.driver.progress import read_progress, write_progress
 from headrace.engine.scheduling.schedulers import SCHEDULERS
@@ -50,6 +50,8 @@ class Turn:
     push: int
     eligibility: str | None
     defers: int  # a bit for each vertex that can be put off
+    setting: str | None  # of the budget, which decides over the one above unless it is `auto`
+    cost: tuple[float, float] | None  # nanoseconds of a tuple and of an execution, at every operator
 
 
 ELIGIBILITIES = st.none() | st.sampled_from(["none", "1 tuple or 1 second", "3 tuples or 1 ms"])
@@ -62,6 +64,8 @@ CHANGES = st.builds(
     st.integers(0, 4),
     ELIGIBILITIES,
     st.sampled_from([0, 1, 2, 3, 6, 255]),
+    st.none() | st.sampled_from(["off", "auto", "1 ms", "3 ms", "1 day"]),
+    st.none() | st.sampled_from([(100.0, 0.0), (400_000.0, 0.0), (1000.0, 900_000.0), (2_000_000.0, 2_000_000.0)]),
 )
 TURNS = st.lists(CHANGES, min_size=1, max_size=12)
 
@@ -96,6 +100,12 @@ def run_session(
                 session.execute(f"ALTER {target} SET scheduler = '{turn.scheduler}'")
             if turn.eligibility is not None:
                 session.execute(f"ALTER SYSTEM SET eligibility = '{turn.eligibility}'")
+            if turn.setting is not None:
+                session.execute(f"ALTER SYSTEM SET budget = '{turn.setting}'")
+            if turn.cost is not None:
+                service, page_work = turn.cost
+                cost = Cost(service, 0.5, 20.0, 20.0, page_work)
+                deployment.send(UseCosts({vertex.id: cost for vertex in whole_of(session._running())}))
             deployment.send(UseDeferrals(_chosen(whole_of(session._running()), turn.defers)))
             deployment.forgetful = turn.forgets
             for name, rows in left.items():

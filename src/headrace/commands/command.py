@@ -183,12 +183,20 @@ class SendFeedback(Struct, frozen=True, tag="send_feedback"):
 
 
 class Cost(Struct, frozen=True):
-    """The work of a vertex per tuple (nanoseconds), the tuples that come out for each, and the bytes of both."""
+    """The work of a vertex per tuple (nanoseconds), the tuples that come out for each, and the bytes of both.
+
+    `page_ns` is the work of an execution whatever the number of its tuples.
+    """
 
     service_ns: float
     selectivity: float
     size_in: float
     size_out: float
+    page_ns: float = 0.0
+
+    def of(self, tuples: int) -> float:
+        """Return the nanoseconds of an execution on so many tuples; bounds cost nothing."""
+        return self.page_ns + tuples * self.service_ns if tuples else 0.0
 
 
 class Relay(Struct, frozen=True):

@@ -10,6 +10,7 @@ from msgspec import Struct
 from headrace.commands.running import Running
 from headrace.control.machine import Machine, Work, work_of
 from headrace.control.observation import Observation, QueryObservation, Usual, VertexCost
+from headrace.control.service_line import ServiceLine
 from headrace.engine.sizes import ASSUMED_BYTES
 from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
@@ -43,6 +44,7 @@ class _Counted(NamedTuple):
 
     tuples_in: int = 0
     tuples_out: int = 0
+    pages_in: int = 0
     busy_ns: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
@@ -151,7 +153,8 @@ class Monitor:
 
     def _cost(self, latest: _Look) -> None:
         for name, counts in latest.vertices.items():
-            fresh, old = _from_to(self._counts.get(name, _Counted()), counts), self._costs.get(name)
+            before, old = self._counts.get(name, _Counted()), self._costs.get(name)
+            fresh = _from_to(before, counts)
             if fresh is None:
                 continue
             self._counts[name] = counts
@@ -177,7 +180,14 @@ def _look(statistics: Statistics, now: int, batches: _Batches) -> _Look:
         )
     results = {name: query.results for name, query in statistics.queries.items()}
     vertices = {
-        name: _Counted(counts.tuples_in, counts.tuples_out, counts.busy_ns, counts.bytes_in, counts.bytes_out)
+        name: _Counted(
+            counts.tuples_in,
+            counts.tuples_out,
+            counts.pages_in,
+            counts.busy_ns,
+            counts.bytes_in,
+            counts.bytes_out,
+        )
         for name, counts in statistics.vertices.items()
     }
     return _Look(now, streams, results, vertices, batches)
@@ -194,11 +204,13 @@ def _from_to(before: _Counted, after: _Counted) -> VertexCost | None:
     new = _Counted(*(now - then for then, now in zip(before, after, strict=True)))
     if new.tuples_in < _FEW:
         return None
+    busy = new.busy_ns / 1e9
     return VertexCost(
-        new.busy_ns / 1e9 / new.tuples_in,
+        busy / new.tuples_in,
         new.tuples_out / new.tuples_in,
         new.bytes_in / new.tuples_in if new.bytes_in else ASSUMED_BYTES,
         new.bytes_out / new.tuples_out if new.bytes_out else ASSUMED_BYTES,
+        ServiceLine.of(new.pages_in, new.tuples_in, busy),
     )
 
 

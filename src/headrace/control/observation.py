@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from headrace.analysis.forecast.verification import Measure
 from headrace.control.machine import Machine
+from headrace.control.service_line import ServiceLine
 from headrace.engine.sizes import ASSUMED_BYTES
 from headrace.graph.graph import VertexId
 
@@ -36,12 +37,21 @@ class QueryObservation(Struct, frozen=True):
 
 
 class VertexCost(Struct, frozen=True):
-    """The cost of a vertex per input tuple: seconds of work, and output tuples; and the bytes of both."""
+    """The cost of a vertex per input tuple: seconds of work, and output tuples; and the bytes of both.
+
+    `line` tells the work of a page and that of a tuple apart.
+    """
 
     service: float
     selectivity: float
     size_in: float = ASSUMED_BYTES
     size_out: float = ASSUMED_BYTES
+    line: ServiceLine = ServiceLine()
+
+    @property
+    def parts(self) -> tuple[float, float]:
+        """The seconds per page, and per tuple."""
+        return self.line.parts() if self.line.pages else (0.0, self.service)
 
     def toward(self, newer: VertexCost, weight: float) -> VertexCost:
         """Return the cost moved toward a newer one by this share of the difference."""
@@ -50,6 +60,7 @@ class VertexCost(Struct, frozen=True):
             self.selectivity + weight * (newer.selectivity - self.selectivity),
             self.size_in + weight * (newer.size_in - self.size_in),
             self.size_out + weight * (newer.size_out - self.size_out),
+            self.line.plus(newer.line),
         )
 
 

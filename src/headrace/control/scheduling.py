@@ -12,7 +12,7 @@ from headrace.commands.running import Running
 from headrace.commands.settings import Fairness, Scheduler
 from headrace.control.decisions import Decision, UseScheduler
 from headrace.control.limits import WorkLimits
-from headrace.control.observation import Observation
+from headrace.control.observation import Observation, VertexCost
 from headrace.control.policies.budget import differ
 from headrace.control.policies.strategy import Keep, Past, UseStrategy, judge
 from headrace.control.promise_checks import promise_phase
@@ -26,6 +26,8 @@ from headrace.model.time import SECOND
 FIRST_SAMPLING = Sampling(SECOND // 2, 8 * SECOND, 2 * SECOND)
 #: Costs are sent at most so often (microseconds), and when one has changed by this share.
 COSTS_INTERVAL, COSTS_CHANGE = 2 * SECOND, 0.3
+#: The work of pages of so many tuples is compared.
+SMALL_PAGE, LARGE_PAGE = 10, 10_000
 #: The scheduler for a work budget.
 BY_DEADLINE = "edf"
 
@@ -75,10 +77,7 @@ def schedule(
 
 def send_costs(memory: SchedulingMemory, observation: Observation) -> tuple[SchedulingMemory, list[Command]]:
     """Send what operators cost, if it differs much from what was sent."""
-    costs = {
-        name: Cost(cost.service * 1e9, cost.selectivity, cost.size_in, cost.size_out)
-        for name, cost in observation.costs.items()
-    }
+    costs = {name: _cost(cost) for name, cost in observation.costs.items()}
     if observation.time - memory.costs_at < COSTS_INTERVAL:
         return memory, []
     if not any(_differs(memory.costs.get(name), cost) for name, cost in costs.items()):
@@ -128,11 +127,17 @@ def _scheduler(running: Running, query: str | None) -> str:
     return NONE if chosen is None else chosen.name
 
 
+def _cost(cost: VertexCost) -> Cost:
+    per_page, per_tuple = cost.parts
+    return Cost(per_tuple * 1e9, cost.selectivity, cost.size_in, cost.size_out, per_page * 1e9)
+
+
 def _differs(before: Cost | None, now: Cost) -> bool:
     if before is None:
         return True
     pairs = (
-        (before.service_ns, now.service_ns),
+        (before.of(SMALL_PAGE), now.of(SMALL_PAGE)),
+        (before.of(LARGE_PAGE), now.of(LARGE_PAGE)),
         (before.selectivity, now.selectivity),
         (before.size_in, now.size_in),
         (before.size_out, now.size_out),

@@ -23,7 +23,7 @@ from headrace.engine.observed import Backlog, Observed
 from headrace.engine.remembered import Remembered
 from headrace.engine.scheduling.master import Master, Share
 from headrace.engine.scheduling.schedulers.fairness import Fairness
-from headrace.engine.scheduling.units import assumed_cost, costs_with_all_behind
+from headrace.engine.scheduling.units import WayCost, assumed_cost, costs_with_all_behind
 from headrace.engine.statistics import VertexCounts
 from headrace.engine.unread import MARK, Unread
 from headrace.errors import InternalError
@@ -64,7 +64,7 @@ class Engine:
         self.partials: dict[VertexId, list[Page]] = {}  # results that were demanded before they were final
         self.costs: dict[VertexId, Cost] = {}
         self.urgent: frozenset[VertexId] = frozenset()  # vertices that no budget holds up, with all those before them
-        self._costs_with_all_behind: dict[VertexId, float] = {}
+        self._costs_with_all_behind: dict[VertexId, WayCost] = {}
         self._unread = Unread()
         self._cycle = Cycle(self.network, self.bounds)
         self.dispatch = Dispatch(self._cycle, self.network, registers=mode.registers)
@@ -200,7 +200,7 @@ class Engine:
         rest = max(budget, 1.0)
         while rest > 0 and (step := self.step(rest)) is not None:
             if step.vertex not in self.urgent:
-                rest -= step.tuples * self.costs[step.vertex].service_ns
+                rest -= self.costs[step.vertex].of(step.tuples)
         if rest <= 0:
             urgent = [
                 vertex.id
@@ -363,8 +363,8 @@ class Engine:
         """Limit a visit to tuples whose results can reach the end within the budget, so that joins store no pairs."""
         if visit.vertex in self.urgent:
             return visit
-        fits = int(budget / max(self._costs_with_all_behind[visit.vertex], 1e-3))
-        return Visit(visit.vertex, lower_limit(visit.limit, max(1, fits)))
+        fitting = self._costs_with_all_behind[visit.vertex].fitting(budget)
+        return Visit(visit.vertex, lower_limit(visit.limit, fitting))
 
     def _take_feedback(self, name: VertexId, given: Iterable[tuple[int, Feedback]]) -> None:
         """Act on the feedback that an operator has for its inputs."""

@@ -86,7 +86,7 @@ class Master:
         """Charge an execution to the current slice."""
         self._cycle.executed(visit, step)
         if self._is_charged:
-            turns, nanoseconds = self.turns, step.tuples * self._cost(step.vertex).service_ns
+            turns, nanoseconds = self.turns, self._cost(step.vertex).of(step.tuples)
             turn = turns.turns.get(turns.current, Turn())
             turn = msgspec.structs.replace(turn, since=turn.since + nanoseconds)
             self.turns = Turns(turns.current, turns.used + nanoseconds, {**turns.turns, turns.current: turn})

@@ -32,6 +32,8 @@ from headrace.operators.specs import Filter, SessionAggregate, WhileAggregate
 
 #: Seconds per tuple of an operator of an unknown kind.
 _SERVICE = 1e-6
+#: The tuples of the pages for which capacities are calculated.
+PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +79,35 @@ def assumed_cost(vertex: Vertex) -> Cost:
     return Cost(SERVICE.get(kind_of(vertex.spec), _SERVICE) * 1e9, selectivity, ASSUMED_BYTES, ASSUMED_BYTES)
 
 
+@dataclass(frozen=True, slots=True)
+class WayCost:
+    """The nanoseconds that a tuple costs at a vertex with all that comes of it, and those of the executions."""
+
+    service_ns: float = 0.0
+    page_ns: float = 0.0
+
+    def fitting(self, budget: float) -> int:
+        """Return how many tuples fit a budget, but so many at least that executions do not cost more than tuples."""
+        return max(1, int(max(budget - self.page_ns, self.page_ns) / max(self.service_ns, 1e-3)))
+
+
 def costs_with_all_behind(
     graph: Graph, costs: Mapping[VertexId, Cost], ends: Collection[VertexId]
-) -> dict[VertexId, float]:
-    """Return the nanoseconds that a tuple costs at each vertex with all that comes of it; ends cost nothing."""
-    total: dict[VertexId, float] = {}
+) -> dict[VertexId, WayCost]:
+    """Return the cost of the way from each vertex on; ends cost nothing."""
+    total: dict[VertexId, WayCost] = {}
     readers = graph.readers()
     for vertex in reversed(graph.vertices):
-        behind = sum(total[reader] for reader, _ in readers[vertex.id])
+        behind = [total[reader] for reader, _ in readers[vertex.id]]
         cost = costs[vertex.id]
-        total[vertex.id] = 0.0 if vertex.id in ends else cost.service_ns + cost.selectivity * behind
+        total[vertex.id] = (
+            WayCost()
+            if vertex.id in ends
+            else WayCost(
+                cost.service_ns + cost.selectivity * sum(way.service_ns for way in behind),
+                cost.page_ns + sum(way.page_ns for way in behind),
+            )
+        )
     return total
 
 
@@ -142,10 +163,9 @@ class _Stages:
 
     def stage(self, name: VertexId) -> PathOperator:
         cost = self._costs[name]
+        service_ns = cost.of(PAGE) / PAGE
         # an operator that lets nothing pass for a while still leads somewhere
-        return PathOperator(
-            name, 1e9 / max(cost.service_ns, 1.0), max(cost.selectivity, 1e-9), cost.size_in, cost.size_out
-        )
+        return PathOperator(name, 1e9 / max(service_ns, 1.0), max(cost.selectivity, 1e-9), cost.size_in, cost.size_out)
 
     def path(self, name: VertexId) -> Path:
         """Return the path from a vertex on; a tree where several vertices read the same output."""

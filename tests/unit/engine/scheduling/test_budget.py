@@ -6,8 +6,10 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
+from headrace.commands.command import Cost, UseCosts
 from headrace.control import scheduling
 from headrace.driver.progress import guide, read_progress
 from headrace.engine.scheduling.schedulers import SCHEDULERS
@@ -64,6 +66,22 @@ def test_a_micro_batch_does_what_its_budget_is_worth_and_the_next_goes_on() -> N
         assert [unread for unread, _ in seen] == [150, 50, 0]
         assert [queued for _, queued in seen] == [150, 50, 0]
         assert not deployment.step(), "nothing is left"
+
+
+@pytest.mark.parametrize(("budget", "taken"), [(10, 400), (600, 400), (1000, 600), (5400, 5000)])
+def test_a_page_is_not_cut_so_small_that_executions_cost_more_than_tuples(budget: int, taken: int) -> None:
+    session, deployment = local()
+    with session:
+        session.execute(f"CREATE QUERY counts AS {SESSIONS} INTO MEMORY")
+        # an execution costs as much as 400 tuples
+        costs = {vertex: Cost(SERVICE, 0.0, 8.0, 8.0) for vertex in session._running().own("counts")}
+        aggregate = next(vertex for vertex in costs if vertex.startswith("session"))
+        costs[aggregate] = msgspec.structs.replace(costs[aggregate], page_ns=400 * SERVICE)
+        deployment.send(UseCosts(costs))
+        guide(session.directory, budget * SERVICE, {})
+        session.push("bids", rows(5000))
+        deployment.step()
+        assert session.statistics().vertices[aggregate].tuples_in == taken
 
 
 def test_what_waits_is_shown_at_its_operator_and_since_when() -> None:
