@@ -9,7 +9,7 @@ import pytest
 from headrace.commands import log
 from headrace.testing.deployment.campaign import try_seed
 from headrace.testing.deployment.crashes import Tally, Trials, record
-from headrace.testing.deployment.histories import HISTORIES, JOINED, REPORTS, ROLLED, RULES, WINDOWS
+from headrace.testing.deployment.histories import HISTORIES, JOINED, PRESSED, REPORTS, ROLLED, RULES, WINDOWS
 from headrace.testing.deployment.history import History, Push
 from headrace.testing.deployment.random_histories import random_history, shrunk
 
@@ -80,6 +80,11 @@ def test_results_wait_for_larger_files_and_commands_for_a_snapshot(root: Path) -
     assert 1 < len(larger) < 8
     assert any(name.startswith("checkpoint/commands/snapshot-") for name in names)
     assert not [name for name in names if name.startswith("checkpoint/sinks/") and name.endswith(".arrow")]
+
+
+def test_a_controller_that_is_pressed_decides(root: Path) -> None:
+    image = record(PRESSED, root).moments[-1].image.seen()
+    assert b"set_budget" in image[f"{root}/checkpoint/decisions.jsonl"]
 
 
 def test_the_same_seed_gives_the_same_steps(root: Path) -> None:

@@ -100,7 +100,7 @@ def record(history: History, root: Path, *, ignored: Ignored | None = None) -> R
     disk.note = note
     run.tasks = recording.tasks
     run.after_batch = lambda: recording.known.add(_state(recording, disk, run))
-    with machine(root, disk):
+    with machine(root, disk, history.tick):
         run.complete()
     final = disk.image()
     recording.results, recording.calls = results(root, final), world.calls
@@ -223,7 +223,7 @@ class Trials:
         if self._runs % TO_THE_END:
             run.after_batch, run.tasks = compare, recording.tasks
         try:
-            with machine(recording.root, disk):
+            with machine(recording.root, disk, recording.history.tick):
                 run.complete()
             why = judge(recording, disk.image(), world, is_swept=run.was_started)
         except _Known as known:
@@ -240,7 +240,7 @@ class Trials:
         run.tasks = self.recording.tasks
         is_full = run.disk.steps_to_live is None
         try:
-            with machine(self.recording.root, run.disk):
+            with machine(self.recording.root, run.disk, self.recording.history.tick):
                 run.complete()
         except Crashed:
             return None

@@ -170,4 +170,26 @@ ROLLED = History(
     seed=7,
 )
 
-HISTORIES = (WINDOWS, REPLACED, JOINED, FAILING, RULES, FEEDBACK, REPORTS, STARTED, ROLLED)
+PRESSED = History(
+    "a promise that makes the controller act",
+    (
+        Execute(
+            STREAMS
+            + COUNTS.replace("counts AS", "counts WITH (force, latency '5 ms' MUST) AS")
+            + PAIRS
+            + LARGE.replace("large AS", "large WITH (force, memory '1 MB') AS")
+        ),
+        Push("s", FIRST),
+        Push("t", FIRST),
+        Push("s", SECOND),
+        Push("t", SECOND),
+        Restart(),
+        Push("s", THIRD),
+        Push("t", THIRD),
+        Drain(),
+    ),
+    seed=8,
+    tick=1_000_000,
+)
+
+HISTORIES = (WINDOWS, REPLACED, JOINED, FAILING, RULES, FEEDBACK, REPORTS, STARTED, ROLLED, PRESSED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -58,11 +59,15 @@ Action: TypeAlias = Execute | Push | Restart | Drain
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Actions; the last is a drain. `{out}` in a text is the directory of results."""
+    """Actions; the last is a drain. `{out}` in a text is the directory of results.
+
+    Whenever work is measured, `tick` nanoseconds have passed since the last look at the clock.
+    """
 
     name: str
     actions: tuple[Action, ...]
     seed: int = 0
+    tick: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +173,10 @@ class Run:
 
 
 @contextmanager
-def machine(root: Path, disk: SimulatedDisk) -> Iterator[None]:
-    """Let a simulated disk hold a directory, and measure no real time: nothing may depend on it."""
+def machine(root: Path, disk: SimulatedDisk, tick: int = 0) -> Iterator[None]:
+    """Let a simulated disk hold a directory, and measure no real time: `tick` nanoseconds pass at each look."""
     real = time.perf_counter_ns
-    time.perf_counter_ns = lambda: 0
+    time.perf_counter_ns = itertools.count(0, tick).__next__
     try:
         with mounted(root, disk):
             yield

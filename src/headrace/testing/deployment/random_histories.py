@@ -40,6 +40,11 @@ _QUERIES: dict[str, tuple[str, str | None]] = {
         "CREATE QUERY lossy WITH (error 0.5) AS SELECT k, v FROM s INTO FILES (path '{out}/lossy', format 'json');",
         None,
     ),
+    "prompt": (
+        "CREATE QUERY prompt WITH (force, latency '5 ms' MUST) AS SELECT k, v FROM t WHERE v > 3 "
+        "INTO FILES (path '{out}/prompt', format 'json');",
+        None,
+    ),
     "alarms": ("CREATE QUERY alarms AS SELECT k, v FROM alarm INTO FILES (path '{out}/alarms', format 'json');", None),
 }
 _RULES = {
@@ -57,7 +62,8 @@ def random_history(seed: int, length: int = 12) -> History:
     actions: list[Action] = [Execute(STREAMS + _EVENTS + _create("counts", known))]
     while len(actions) <= length:
         actions += _next(chance, known, clock)
-    return History(f"random history {seed}", (*actions, Drain()), seed=seed)
+    # in some of them work takes time, so that the controller has something to decide
+    return History(f"random history {seed}", (*actions, Drain()), seed=seed, tick=1_000_000 if seed % 4 == 3 else 0)
 
 
 def shrunk(history: History, fails: Callable[[History], bool]) -> History:
