@@ -87,9 +87,9 @@ class Monitor:
         if self.looks > STARTING and (not self._older or now - self._older[-1].time >= SECOND):
             _remember(self._older, latest, _USUAL)
         first = self._recent[0]
+        looks = self._older if len(self._older) > 1 else self._recent  # windows give their results in bursts
         rates = _per_second(first.streams, latest.streams, now - first.time)
-        since = self._older[0] if len(self._older) > 1 else first  # windows give their results in bursts
-        results = _per_second(since.results, latest.results, now - since.time)
+        results = _rates([look.results for look in looks], latest.results, [look.time for look in looks], now)
         queries = {query.query: _query(query.query, running, statistics, results) for query in running.queries}
         unread = sum(counts.queued for counts in statistics.vertices.values())
         return Observation(
@@ -144,8 +144,9 @@ class Monitor:
         before, after = first.batches, latest.batches
         number, tuples = after.number - before.number, after.tuples - before.tuples
         seconds, span = after.seconds - before.seconds, after.span - before.span
+        times, streams = [look.time for look in self._older], [look.streams for look in self._older]
         return Usual(
-            _per_second(first.streams, latest.streams, latest.time - first.time),
+            {**rates, **_rates(streams, latest.streams, times, latest.time)},
             self._costs | usual,
             (after.reading - before.reading) / tuples if tuples >= _FEW else self._reading,
             max(0.0, seconds - self.machine.cost * span) / number,
@@ -212,6 +213,18 @@ def _from_to(before: _Counted, after: _Counted) -> VertexCost | None:
         new.bytes_out / new.tuples_out if new.bytes_out else ASSUMED_BYTES,
         ServiceLine.of(new.pages_in, new.tuples_in, busy),
     )
+
+
+def _rates(
+    before: Sequence[Mapping[str, int]], after: Mapping[str, int], times: Sequence[int], now: int
+) -> dict[str, float]:
+    """Return the rates since the first look that knows each name: what is new has not had the whole time."""
+    rates = {}
+    for name, count in after.items():
+        first = next((place for place, counts in enumerate(before) if name in counts), None)
+        if first is not None and now > times[first]:
+            rates[name] = (count - before[first][name]) * SECOND / (now - times[first])
+    return rates
 
 
 def _per_second(before: Mapping[str, int], after: Mapping[str, int], elapsed: int) -> dict[str, float]:

@@ -20,6 +20,7 @@ class Deployment:
     def __init__(self) -> None:
         self.monitor, self.now = Monitor(), 0
         self.stream, self.vertex = StreamCounts(), VertexCounts()
+        self.others: StreamCounts | None = None  # of a second stream
 
     def batch(self, tuples: int, *, late: int = 0, longer: float = 0.0) -> Observation:
         planned, busy = self.now, round(tuples * SERVICE * 1e9)
@@ -27,7 +28,8 @@ class Deployment:
         self.stream.add(StreamCounts(tuples=tuples, late=late))
         self.vertex.add(VertexCounts(tuples_in=tuples, tuples_out=tuples // 2, busy_ns=busy))
         report = Report(bucket=0, time=planned, vertices={"filter": VertexCounts(busy_ns=busy)})
-        seen = Statistics(streams={"bids": self.stream.total()}, vertices={"filter": self.vertex.total()})
+        streams = {"bids": self.stream.total()} | ({} if self.others is None else {"asks": self.others.total()})
+        seen = Statistics(streams=streams, vertices={"filter": self.vertex.total()})
         return self.monitor.look(seen, [report], Running(), self.now, 1)
 
 
@@ -51,6 +53,18 @@ def test_rates_follow_at_once_and_what_is_usual_later() -> None:
         seen = deployment.batch(3000)
     assert seen.rates["bids"] == pytest.approx(6000, rel=0.05)
     assert 3400 < seen.usual.rates["bids"] < 4500
+
+
+def test_a_new_stream_has_its_usual_rate_since_it_began() -> None:
+    deployment = Deployment()
+    for _ in range(60):
+        deployment.batch(3000)
+    deployment.others = StreamCounts()
+    for _ in range(8):
+        deployment.others.add(StreamCounts(tuples=1000))
+        seen = deployment.batch(3000)
+    assert seen.usual.rates["bids"] == pytest.approx(6000, rel=0.01)
+    assert seen.usual.rates["asks"] == pytest.approx(2000, rel=0.01)
 
 
 def test_a_forecast_of_what_happens_now_is_what_happens_now() -> None:
