@@ -182,13 +182,29 @@ class NoteShortfall(Struct, frozen=True, tag="note_shortfall"):
         return f"load is {self.load:.2f}; {missing if self.shortfall else 'that is enough'}"
 
 
-class Suspend(Struct, frozen=True, tag="suspend"):
-    """Stop a query for a while, because a promise of another does not hold otherwise."""
+class CatchUp(Struct, frozen=True, tag="catch_up"):
+    """Do the work that waits for a query in portions, although others are slower for it, or do so no more (`ends`)."""
 
     query: str
+    waiting: int
+    ends: bool = False
+
+    @property
+    def action(self) -> str:
+        return "let it wait again" if self.ends else "let it catch up"
+
+    @property
+    def reason(self) -> str:
+        return f"{self.waiting:,} tuples wait for it"
+
+
+class Suspend(Struct, frozen=True, tag="suspend"):
+    """Stop a query for a while: a promise of another does not hold otherwise, or too many tuples wait for it."""
+
+    query: str
+    cause: str
     work: float  # busy seconds per second
-    strict: str
-    broken: PromiseCheck
+    waiting: int = 0
 
     @property
     def action(self) -> str:
@@ -196,12 +212,9 @@ class Suspend(Struct, frozen=True, tag="suspend"):
 
     @property
     def reason(self) -> str:
+        if self.waiting:
+            return f"{self.cause}, and others come first"
         return f"{self.cause}; nothing more may be shed, and it needs {self.work:.2f} s of work per second"
-
-    @property
-    def cause(self) -> str:
-        """Return the promise that does not hold, in words."""
-        return f"{self.strict}: {self.broken}"
 
 
 class Resume(Struct, frozen=True, tag="resume"):
@@ -217,10 +230,19 @@ class Resume(Struct, frozen=True, tag="resume"):
     @property
     def reason(self) -> str:
         if self.load is None:
-            return "no promise of another query MUST hold, or one of its own does"
+            return "no other query comes first, or one of its own promises MUST hold"
         return f"promises that MUST hold are kept, and the load would be {self.load:.2f} with it"
 
 
 Decision: TypeAlias = (
-    SetBudget | LeaveUnread | UseScheduler | Defer | EndDeferral | ShedBefore | NoteShortfall | Suspend | Resume
+    SetBudget
+    | LeaveUnread
+    | CatchUp
+    | UseScheduler
+    | Defer
+    | EndDeferral
+    | ShedBefore
+    | NoteShortfall
+    | Suspend
+    | Resume
 )

@@ -12,7 +12,7 @@ from headrace.analysis.forecast.priorities import is_strict
 from headrace.commands.command import Command, UseDeferrals
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, placement_of
-from headrace.control.decisions import Decision, Defer, EndDeferral, LeaveUnread, SetBudget
+from headrace.control.decisions import CatchUp, Decision, Defer, EndDeferral, LeaveUnread, SetBudget
 from headrace.control.policies.budget import (
     MEAN_OF_LONGEST,
     MIN_BUDGET_NS,
@@ -20,6 +20,8 @@ from headrace.control.policies.budget import (
     budget,
     differ,
     left_unread,
+    overfull,
+    portion,
 )
 from headrace.control.policies.deferral import deferrals
 from headrace.control.policies.relief import Pressure
@@ -36,11 +38,15 @@ class WorkLimits(Struct, frozen=True):
 
 
 class LimitsMemory(Struct, frozen=True):
-    """The budget in force, the streams left unread, and how far micro-batches exceeded their plan."""
+    """The budget in force, the streams left unread, and how far micro-batches exceeded their plan.
+
+    `catching_up` are the queries whose waiting work is done in portions although a latency suffers from it.
+    """
 
     pressure: Pressure = Pressure(slack=SLACK)
     budget: int | None = None
     unread: frozenset[str] = frozenset()
+    catching_up: frozenset[str] = frozenset()
 
     def may_wait(self, running: Running) -> frozenset[str]:
         """Return the queries that wait for others; all of them under a budget that is the same for all."""
@@ -58,11 +64,25 @@ def limit_work(
     chosen = _budget(situation, pressure.value, costs_known=costs_known)
     if chosen is None and memory.budget is None:
         return replace(memory, pressure=pressure), [], None
+    catching_up = frozenset[str]()
+    if situation.running.budget.mode == "auto":
+        catching_up = _catching_up(memory, situation)
+        is_ending = chosen is None and situation.observation.unread > 0  # what waits is done in portions first
+        if is_ending or (catching_up and chosen is not None):
+            chosen = max(
+                chosen or 0, portion(situation.observation.machine, _committed(situation), _buckets(situation))
+            )
     decisions: list[Decision] = []
     if situation.running.budget.mode == "auto" and (chosen is None) != (memory.budget is None):
         is_needed = differ(situation.running.promises().values())
         decisions = [SetBudget(chosen, scheduled=chosen is not None and not is_needed)]
-    memory = replace(memory, pressure=pressure, budget=chosen)
+    waiting = {name: query.waiting for name, query in situation.observation.queries.items()}
+    decisions += [
+        CatchUp(name, waiting.get(name, 0), ends=name not in catching_up)
+        for name in sorted(catching_up ^ memory.catching_up)
+        if name in waiting
+    ]
+    memory = replace(memory, pressure=pressure, budget=chosen, catching_up=catching_up)
     unread, changes = _leave_unread(memory, situation)
     memory = replace(memory, unread=unread)
     return memory, decisions + changes, WorkLimits(chosen, dict.fromkeys(sorted(unread), 0))
@@ -94,17 +114,34 @@ def _budget(situation: Situation, pressure: float, *, costs_known: bool) -> int 
             return running.budget.nanoseconds
         case "auto":
             pass
-    work, at_once = work_in(observation, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
-    committed = reading_work(observation, running) + sum(work[name] for name in at_once if name in work)
     chosen = budget(
         situation.promises,
         observation.machine,
-        committed,
-        max(1, observation.buckets),
+        _committed(situation),
+        _buckets(situation),
         pressure=pressure,
         is_scheduled=running.is_scheduled,
     )
     return chosen if chosen is None or costs_known else MIN_BUDGET_NS
+
+
+def _committed(situation: Situation) -> float:
+    """Return the busy seconds per second of reading, the ingest, and urgent queries."""
+    observation, running = situation.observation, situation.running
+    work, at_once = work_in(observation, running), placement_of(running).ingest.by_id().keys() | urgent_in(running)
+    return reading_work(observation, running) + sum(work[name] for name in at_once if name in work)
+
+
+def _buckets(situation: Situation) -> int:
+    return max(1, situation.observation.buckets)
+
+
+def _catching_up(memory: LimitsMemory, situation: Situation) -> frozenset[str]:
+    """Return the queries for which too much waits, if no latency MUST hold that would suffer from catching up."""
+    if any(query.qos.latency is not None and query.qos.latency.is_must for query in situation.running.queries):
+        return frozenset()
+    waiting = {name: query.waiting for name, query in situation.observation.queries.items()}
+    return overfull(waiting, memory.may_wait(situation.running), memory.catching_up)
 
 
 def _leave_unread(memory: LimitsMemory, situation: Situation) -> tuple[frozenset[str], list[Decision]]:

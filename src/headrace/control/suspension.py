@@ -1,4 +1,4 @@
-"""Which queries are suspended, because promises of others that MUST hold are broken and nothing more may be shed.
+"""Which queries are suspended: promises of others that MUST hold are broken otherwise, or too much waits for them.
 
 A suspended query is stopped as by STOP and resumed as by START: what its windows held comes out when it is suspended,
 and it begins with empty state. It misses the tuples of the meantime.
@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.analysis.forecast.priorities import is_strict
 from headrace.commands.command import AddQuery, Command, StartQuery, StopQuery, Suspension
 from headrace.commands.running import Running
 from headrace.commands.running_graph import sharing_in_transit
 from headrace.commands.shedders_in_force import readers_of
 from headrace.control.decisions import Decision, Resume, Suspend
+from headrace.control.policies.budget import MAX_WAITING
 from headrace.control.promise_checks import PromiseCheck
 from headrace.control.shedding import SheddingMemory, capacity_of
 from headrace.control.situation import Situation, must, reading_work, short_of_results, work_in
@@ -32,6 +34,8 @@ REST, LONGEST_REST = 30 * SECOND, 10 * MINUTE
 MIN_LOAD, RESUME_LOAD = 0.7, 0.8
 #: A query with less work of its own (busy seconds per second) is not suspended: that would not help.
 MIN_WORK = 0.02
+#: A query is suspended if more tuples than this wait for it. Streams that others do not read are left unread before.
+LARGEST_BACKLOG = 2 * MAX_WAITING
 
 
 class SuspensionMemory(Struct, frozen=True):
@@ -52,6 +56,9 @@ def suspend(
     now, running = situation.observation.time, situation.running
     known = {query.query for query in running.known}
     memory = replace(memory, times={name: count for name, count in memory.times.items() if name in known})
+    backlog = _overfull(situation)
+    if backlog is not None:
+        return _stop(memory, situation, backlog)
     broken = _broken(situation)
     if broken is None:
         memory = replace(memory, broken_since=None, kept_since=now if memory.kept_since is None else memory.kept_since)
@@ -65,15 +72,35 @@ def suspend(
         return memory, [], []
     query, work = victim
     strict, check = broken
-    decision = Suspend(query.query, work, strict, check)
-    command = StopQuery(query.query, query.number, Suspension(decision.cause, now, work))
-    times = {**memory.times, query.query: memory.times.get(query.query, 0) + 1}
+    return _stop(memory, situation, Suspend(query.query, f"{strict}: {check}", work))
+
+
+def _stop(
+    memory: SuspensionMemory, situation: Situation, decision: Suspend
+) -> tuple[SuspensionMemory, list[Command], list[Decision]]:
+    """Suspend a query, and wait for the effect."""
+    now, name = situation.observation.time, decision.query
+    query = next(query for query in situation.running.queries if query.query == name)
+    command = StopQuery(name, query.number, Suspension(decision.cause, now, decision.work))
+    times = {**memory.times, name: memory.times.get(name, 0) + 1}
     return SuspensionMemory(now, None, times), [command], [decision]
 
 
 def has_must(qos: Qos) -> bool:
     """Return whether a promise MUST hold."""
     return any(promise is not None and promise.is_must for promise in (qos.latency, qos.memory, qos.throughput))
+
+
+def _overfull(situation: Situation) -> Suspend | None:
+    """Return the suspension of a query for which tuples wait without end, because its streams are read for others."""
+    waiting = {
+        name: query.waiting for name, query in situation.observation.queries.items() if query.waiting > LARGEST_BACKLOG
+    }
+    for query, work in _ranked(situation) if waiting else ():
+        if query.query in waiting:
+            cause = f"{waiting[query.query]:,} tuples wait for it, more than may"
+            return Suspend(query.query, cause, work, waiting[query.query])
+    return None
 
 
 def _broken(situation: Situation) -> tuple[str, PromiseCheck] | None:
@@ -94,7 +121,8 @@ def _resume(
     if not suspended:
         return memory, [], []
     chosen = max(suspended, key=lambda query: (has_must(query.qos), weight_of(query.qos), query.query))
-    is_free = has_must(chosen.qos) or not any(has_must(query.qos) for query in running.queries)
+    others_first = any(has_must(query.qos) or is_strict(query.qos) for query in running.queries)
+    is_free = has_must(chosen.qos) or not others_first
     load = None if is_free else _load(situation, more=running.suspended[chosen.query].work)
     rest = min(LONGEST_REST, REST * 2 ** max(0, memory.times.get(chosen.query, 1) - 1))
     is_rested = now - (memory.kept_since or now) >= rest and not shedding.active.sheds
@@ -112,7 +140,12 @@ def _load(situation: Situation, *, more: float = 0.0) -> float:
 
 
 def _least_important(situation: Situation) -> tuple[AddQuery, float] | None:
-    """Return the query to suspend with its own work: the lowest weight, of these the most work; None if there is none.
+    """Return the query to suspend, with its own work; None if none would help."""
+    return next(((query, work) for query, work in _ranked(situation) if work >= MIN_WORK), None)
+
+
+def _ranked(situation: Situation) -> list[tuple[AddQuery, float]]:
+    """Return the queries that may be suspended, with their own work: the lowest weight first, of these the most work.
 
     A query that promises anything that MUST hold is never suspended, nor are rules and queries that turn themselves on
     and off.
@@ -125,10 +158,7 @@ def _least_important(situation: Situation) -> tuple[AddQuery, float] | None:
     ]
     own = _own_work(situation, may_be)
     ranked = sorted(may_be, key=lambda query: (weight_of(query.qos), -own[query.query], query.query))
-    for query in ranked:
-        if own[query.query] >= MIN_WORK and sharing_in_transit(query, running) is None:
-            return query, own[query.query]
-    return None
+    return [(query, own[query.query]) for query in ranked if sharing_in_transit(query, running) is None]
 
 
 def _own_work(situation: Situation, queries: Iterable[AddQuery]) -> dict[str, float]:

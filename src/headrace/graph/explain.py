@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.naming import Names
-from headrace.graph.place import origin_of, place
+from headrace.graph.place import Deferral, origin_of, place
 from headrace.operators.specs import Receive
 
 
-def explain_graph(graph: Graph, notes: Mapping[VertexId, str] | None = None) -> str:
+def explain_graph(graph: Graph, notes: Mapping[VertexId, str] | None = None, deferrals: Iterable[Deferral] = ()) -> str:
     """Write both halves of a graph, vertex by vertex in the order in which tuples pass them.
 
     A line reads from the line before it unless an arrow names its inputs.
     """
-    placement, names = place(graph), Names(graph)
+    vertices = graph.by_id()
+    placement = place(graph, (deferral for deferral in deferrals if deferral.vertex in vertices))
+    names = Names(graph)
     lines = ["ingest (before the shuffle)", *_lines(placement.ingest, names, notes or {})]
     return "\n".join([*lines, "buckets (keyed, with state)", *_lines(placement.keyed, names, notes or {})])
 

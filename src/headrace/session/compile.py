@@ -6,7 +6,7 @@ reader it is a scan of a stream whose name no user can write, until that plan is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ from headrace.errors import NameFault, Span
 from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.lower import lower, streams_of, tables_of
+from headrace.graph.place import Deferral
 from headrace.language.parser import parse
 from headrace.language.read.options import result_order
 from headrace.language.syntax.names import Name
@@ -179,15 +180,26 @@ def event_warnings(definition: Stream | Table | Query, catalog: Catalog) -> tupl
 
 
 def explain(
-    plan: Node, form: str, catalog: Catalog, counters: Mapping[VertexId, VertexStatistics] | None = None
+    plan: Node,
+    form: str,
+    catalog: Catalog,
+    counters: Mapping[VertexId, VertexStatistics] | None = None,
+    deferrals: Iterable[Deferral] = (),
 ) -> str:
-    """Return plan and graph as text or JSON; with `counters`, those of each operator, by what it computes."""
+    """Return plan and graph as text or JSON; with `counters`, those of each operator, by what it computes.
+
+    `deferrals` are in force: such operators run in the buckets.
+    """
     graph = graph_of(plan, "query", catalog)
     if form == "json":
         return redact(msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode())
-    notes = {name: _counters(counts) for name, counts in (counters or {}).items()}
+    deferred = {deferral.vertex: deferral for deferral in deferrals}
+    notes = {
+        name: _counters(counts) + (", deferred" if name in deferred else "")
+        for name, counts in (counters or {}).items()
+    }
     warnings = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
-    return redact(f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes)}{warnings}")
+    return redact(f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes, deferred.values())}{warnings}")
 
 
 def _counters(counts: VertexStatistics) -> str:

@@ -201,7 +201,8 @@ class Statements:
     def _explain(self, statement: statements.Explain, transaction: Transaction) -> None:
         plan = plan_target(statement.target, statement.text, transaction.catalog)
         counters = self._counters(statement, transaction) if statement.analyze else None
-        shown = explain(plan, statement.form, transaction.catalog, counters)
+        deferrals = transaction.deployed.deferrals if statement.analyze else ()
+        shown = explain(plan, statement.form, transaction.catalog, counters, deferrals)
         transaction.outcomes.append(lambda: Message(shown))
 
     def _counters(self, statement: statements.Explain, transaction: Transaction) -> dict[VertexId, VertexStatistics]:

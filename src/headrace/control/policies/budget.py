@@ -20,6 +20,8 @@ MIN_BUDGET_NS = 2_000_000
 #: A stream is not read while more of its tuples than this wait for a query; it is read again when half of them are
 #: gone.
 MAX_WAITING = 500_000
+#: While waiting work is to be done in portions, a micro-batch has about so much time (seconds).
+PORTION_S = 2.0
 
 
 def differ(promises: Iterable[Qos]) -> bool:
@@ -53,6 +55,19 @@ def budget(
     seconds = max(target, MIN_MULTIPLE_OF_FIXED * machine.fixed)
     room = machine.room(seconds) - committed * seconds
     return max(MIN_BUDGET_NS, round(room * (1.0 - pressure) / buckets * 1e9))
+
+
+def portion(machine: Machine, committed: float, buckets: int) -> int:
+    """Return the nanoseconds of waiting work for each bucket, if it is to be done soon but not all at once."""
+    room = machine.room(max(PORTION_S, MIN_MULTIPLE_OF_FIXED * machine.fixed)) - committed * PORTION_S
+    return max(MIN_BUDGET_NS, round(room / buckets * 1e9))
+
+
+def overfull(waiting: Mapping[str, int], may_wait: frozenset[str], before: frozenset[str]) -> frozenset[str]:
+    """Return the queries for which more tuples wait than may, until half of them are gone."""
+    return frozenset(
+        query for query in may_wait if waiting.get(query, 0) > (MAX_WAITING / 2 if query in before else MAX_WAITING)
+    )
 
 
 def left_unread(

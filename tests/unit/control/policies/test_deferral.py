@@ -152,3 +152,29 @@ def test_what_is_put_off_is_done_in_the_end_whatever_happens_to_its_query(folder
         session.drain()
         assert sum(row["n"] for row in session.results("lazy")) == expected(1000)
         assert sum(row["n"] for row in session.results("quick")) == 1000
+
+
+def test_explain_analyze_shows_a_deferred_operator_where_it_runs(folder):
+    with Session(host="local") as session:
+        session.execute(SCRIPT.format(folder=folder) + LAZY.format(select=NEAR))
+        deployment = session.deployment
+        assert isinstance(deployment, LocalDeployment)
+        session.push("bids", [{"at": START, "item": 1, "price": 5}])
+        deployment.step()
+        running = session._running()
+        joining = named(running, "tablejoin")
+
+        def half() -> str:
+            (message,) = session.execute("EXPLAIN ANALYZE lazy")
+            ingest, _, buckets = message.text.partition("buckets (keyed, with state)")
+            (line,) = [line for line in message.text.splitlines() if line.startswith("  join bids x table")]
+            assert (line in ingest) != (line in buckets)
+            assert line.endswith(", deferred]") == (line in buckets)
+            return "ingest" if line in ingest else "buckets"
+
+        assert half() == "ingest"
+        deferral = deferral_of(whole_of(running), joining)
+        assert deferral is not None
+        deployment.send(UseDeferrals((deferral,)))
+        deployment.step()
+        assert half() == "buckets"
