@@ -85,7 +85,9 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | statements.Describe()
             ):
                 continue
-            case statements.Alter() | statements.AlterPromises() | statements.Tell() | stints.TurnQuery():
+            case statements.Alter() | statements.AlterPromises() | statements.ResetFrontier():
+                continue
+            case statements.Tell() | stints.TurnQuery():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

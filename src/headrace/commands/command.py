@@ -150,6 +150,17 @@ class Drain(Struct, frozen=True, tag="drain"):
     """Read what the sources hold now, then close every stream."""
 
 
+class ResetFrontier(Struct, frozen=True, tag="reset_frontier"):
+    """Let a stream go on from a time, as if it had never been further; what is earlier is late.
+
+    The queries that read it are stopped and started with it.
+    """
+
+    stream: str
+    to: int
+    skew: int
+
+
 class Set(Struct, frozen=True, tag="set"):
     """Change a setting: of one query, or (None) of the whole system."""
 
@@ -258,6 +269,7 @@ Command: TypeAlias = (
     | StopQuery
     | EndQuery
     | Drain
+    | ResetFrontier
     | Set
     | SetPromises
     | SendFeedback

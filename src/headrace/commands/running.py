@@ -16,6 +16,7 @@ from headrace.commands.command import (
     EndQuery,
     FailQuery,
     Relay,
+    ResetFrontier,
     SendFeedback,
     Set,
     SetPromises,
@@ -70,6 +71,14 @@ _Named = TypeVar("_Named", AddQuery, Set, SendFeedback, FailedQuery)
 _Kind = TypeVar("_Kind", bound=Setting)
 
 
+class Frontier(Struct, frozen=True):
+    """Where a stream goes on since a command reset its frontier, and how many commands there were with that one."""
+
+    to: int
+    newest: int  # the newest timestamp from which that frontier would follow
+    commands: int
+
+
 class Running(Struct, frozen=True):
     """Everything in force after some commands."""
 
@@ -88,6 +97,7 @@ class Running(Struct, frozen=True):
     deferrals: tuple[Deferral, ...] = ()
     failed: tuple[FailedQuery, ...] = ()
     suspended: dict[str, Suspension] = {}  # of the stopped queries those that are off only for a while
+    frontiers: dict[str, Frontier] = {}  # of streams that were reset
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
@@ -108,6 +118,9 @@ class Running(Struct, frozen=True):
                 return replace(rest, failed=(*rest.failed, FailedQuery(query.query, query, reason, time)))
             case Drain():
                 return replace(state, draining=True)
+            case ResetFrontier(stream=name, to=to, skew=skew):
+                frontier = Frontier(to, to + skew, state.commands)
+                return replace(state, frontiers={**self.frontiers, name: frontier})
             case Set():
                 return _set(state, command)
             case SetPromises(query=name, qos=qos):
@@ -130,12 +143,16 @@ class Running(Struct, frozen=True):
                 | FailQuery(added=AddQuery(query=name))
             ):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
-            case EndQuery() | Drain() | Set() | SetPromises() | SendFeedback():
+            case EndQuery() | Drain() | ResetFrontier() | Set() | SetPromises() | SendFeedback():
                 return self.deferrals
             case UseCosts() | UseDeferrals() | UseRelays() | UseShedders():
                 return self.deferrals
         vertices = {vertex.id for graph in touched for vertex in graph}
         return tuple(deferral for deferral in self.deferrals if deferral.vertex not in vertices)
+
+    def reset_since(self, commands: int) -> dict[str, Frontier]:
+        """Return the streams whose frontiers later commands than the first so many have reset, and where to."""
+        return {name: frontier for name, frontier in self.frontiers.items() if frontier.commands > commands}
 
     def own(self, query: str | None) -> set[VertexId]:
         """Return the vertices of a query that is on; of None, those of all."""

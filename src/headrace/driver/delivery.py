@@ -249,7 +249,7 @@ class Delivery:
     def _remember(self, reports: Sequence[Report], running: Running) -> None:
         """Write down how far streams and exchanges are, for the planning of the next micro-batch."""
         streams = {stream.name: stream for query in running.known for stream in query.streams}
-        before = read_progress(self.directory).of(streams)
+        before = read_progress(self.directory).of(streams, running)
         newest, lanes, punctual = _stream_progress(reports)
         after = msgspec.structs.replace(
             before,
@@ -268,6 +268,7 @@ class Delivery:
             raising=sorted(self.reactions.raised),
             settled=before.settled or self._is_settled(running),
             bounds={vertex: bound for vertex, bound in self.bounds.items() if exchange_of(vertex) is None},
+            commands=running.commands,
         )
         if after != before:
             write_progress(self.directory, after)

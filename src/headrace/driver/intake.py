@@ -63,10 +63,11 @@ class Intake:
             return start
         commands = self.deployments.count()
         deployed = self.deployments.at(commands)
-        progress = read_progress(self.directory).of(deployed.streams)
+        progress = read_progress(self.directory).of(deployed.streams, deployed.running)
         time = max(now, start.time)
         start = _known_at(start, deployed.streams)
         _check_progress(progress, start, deployed, self.directory)
+        start = _reset_at(start, deployed.running, time)
         streams = {name: self._stream(name, deployed, start, progress, time) for name in deployed.streams}
         exchanges = {origin: self._exchange(origin, deployed, start, progress, time) for origin in deployed.exchanges}
         if progress.unread or exchanges != start.exchanges or not _others_ended(deployed, start):
@@ -255,6 +256,17 @@ def _known_at(start: Offset, streams: Mapping[str, Stream]) -> Offset:
         name: at for name, at in start.streams.items() if name not in streams or at.source in ("", streams[name].source)
     }
     return start if len(known) == len(start.streams) else msgspec.structs.replace(start, streams=known)
+
+
+def _reset_at(start: Offset, running: Running, time: int) -> Offset:
+    """Return an offset in which streams have come as far as commands after it say that reset their frontiers."""
+    streams = dict(start.streams)
+    for name, reset in running.reset_since(start.commands).items():
+        before = streams.get(name) or StreamAt(fresh=time)
+        streams[name] = msgspec.structs.replace(
+            before, newest=reset.newest, lanes=dict.fromkeys(before.lanes, reset.to), live=False, leads=False
+        )
+    return msgspec.structs.replace(start, streams=streams)
 
 
 def _idle(at: StreamAt) -> StreamAt:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Stream
+from headrace.commands.running import Running
 from headrace.errors import HostFault
 from headrace.storage import files, sealed
 from headrace.worker.wire import Wait
@@ -31,10 +32,12 @@ class Progress(Struct, frozen=True):
     ended: bool = False  # whether a draining deployment has delivered everything
     lanes: dict[str, dict[str, int]] = {}  # bounds by stream of several lanes, and lane
     bounds: dict[str, int] = {}  # of results
+    commands: int = 0  # in force in that micro-batch
 
-    def of(self, streams: Mapping[str, Stream]) -> Progress:
-        """Return this without what belongs to streams of these names that had other sources."""
+    def of(self, streams: Mapping[str, Stream], running: Running) -> Progress:
+        """Return this without what belongs to streams that had other sources, or whose frontiers were reset since."""
         others = {name for name, stream in streams.items() if self.sources.get(name, stream.source) != stream.source}
+        others.update(running.reset_since(self.commands))
         if not others:
             return self
         newest = {name: time for name, time in self.newest.items() if name not in others}

@@ -52,6 +52,9 @@ class Totals:
     ) -> None:
         """Add the reports of a micro-batch, and the results by query, delivered and failed; it was `delivered` then."""
         before = self.statistics
+        for name in running.reset_since(self._commands):
+            if name in self._streams:
+                self._streams[name].forget_times()
         self._count_vertices(reports)
         self._forget_vertices(running)
         self._count_streams(reports)

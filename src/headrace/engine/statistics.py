@@ -74,6 +74,11 @@ class StreamCounts(Struct):
             self.lanes = greatest(self.lanes, other.lanes)
             self.frontier = min(self.lanes.values())
 
+    def forget_times(self) -> None:
+        """Forget how far the stream had come: its frontier was reset."""
+        self.newest = self.frontier = None
+        self.lanes = {}
+
     def total(self) -> StreamStatistics:
         """Return the counts as a value that does not change."""
         return msgspec.convert(self, StreamStatistics, from_attributes=True)

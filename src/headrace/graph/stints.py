@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
@@ -9,16 +10,23 @@ from headrace.graph.incarnations import incarnate
 from headrace.graph.place import place
 from headrace.model.stint import Stint
 from headrace.model.streams import is_exchange_stream
-from headrace.operators.specs import Receive, Scan
+from headrace.operators.specs import PaneAggregate, Receive, Scan, Spec
 
 
 def for_stint(graph: Graph, stint: Stint, incarnation: int) -> Graph:
     """Return the graph of a stint: its scans take only tuples of it, and all ids follow from theirs."""
     made: dict[VertexId, Vertex] = {}
     for old in graph:
-        spec = replace(old.spec, stint=stint) if isinstance(old.spec, Scan) else old.spec
-        made[old.id] = vertex(spec, [made[origin] for origin in old.inputs])
+        made[old.id] = vertex(_for_stint(old.spec, stint), [made[origin] for origin in old.inputs])
     return incarnate(Graph(tuple(made.values())), incarnation)
+
+
+def _for_stint(spec: Spec, stint: Stint) -> Spec:
+    if isinstance(spec, Scan):
+        return replace(spec, stint=stint)
+    if isinstance(spec, PaneAggregate) and stint.since is not UNSET:
+        return replace(spec, since=stint.since)
+    return spec
 
 
 def has_exchange(graph: Graph) -> bool:

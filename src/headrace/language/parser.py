@@ -22,6 +22,7 @@ from headrace.language.reader import Reader
 from headrace.language.syntax import rules, statements
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.statements import Statement
+from headrace.model.time import parse_instant
 
 STATEMENTS = (
     "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE",
@@ -206,11 +207,17 @@ def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]
     return select, Span(tokens[0].start, tokens[-1].end + 1), tuple(sinks)
 
 
-def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPromises:
+def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPromises | statements.ResetFrontier:
     reader.expect("ALTER")
     query = None
+    if reader.accept("STREAM"):
+        return _reset_frontier(reader, offset)
     if not reader.accept("SYSTEM"):
-        reader.expect("QUERY", hint="ALTER SYSTEM SET strategy = 'bfs', or ALTER QUERY name SET strategy = 'bfs'")
+        hint = (
+            "ALTER SYSTEM SET strategy = 'bfs', ALTER QUERY name SET strategy = 'bfs', "
+            "or ALTER STREAM name RESET FRONTIER"
+        )
+        reader.expect("QUERY", hint=hint)
         query = reader.name("the query's name")
     reader.expect("SET")
     if query is not None and reader.word() == "(":
@@ -222,6 +229,22 @@ def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPr
     if value is None:
         reader.fail("expected a value", hint="write for example strategy = 'bfs'")
     return statements.Alter(reader.text, offset, query, setting, Name(str(value), span))
+
+
+def _reset_frontier(reader: Reader, offset: int) -> statements.ResetFrontier:
+    hint = "ALTER STREAM name RESET FRONTIER, or ALTER STREAM name RESET FRONTIER TO TIMESTAMP '2026-01-31 10:00:00'"
+    stream = reader.dotted()
+    reader.expect("RESET", "FRONTIER", hint=hint)
+    span = reader.here()
+    if not reader.accept("TO"):
+        return statements.ResetFrontier(reader.text, offset, stream, None, stream.span)
+    reader.accept("TIMESTAMP")
+    span = reader.here()
+    written = reader.string("a timestamp")
+    try:
+        return statements.ResetFrontier(reader.text, offset, stream, parse_instant(written), span)
+    except ValueError as error:
+        raise SyntaxFault(f"{written!r} is not a timestamp", span=span, hint=hint) from error
 
 
 def _tell(reader: Reader, offset: int) -> statements.Tell:

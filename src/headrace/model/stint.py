@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from headrace.model.time import BEGIN, DAY, END, format_duration, format_instant
 
@@ -10,13 +10,15 @@ from headrace.model.time import BEGIN, DAY, END, format_duration, format_instant
 class Stint(Struct, frozen=True):
     """One run of a query from a start to a stop.
 
-    Tuples from `begin` and before `end` belong to it. It shares no state with other stints.
+    Tuples from `begin` and before `end` belong to it. It shares no state with other stints. Windows that begin before
+    `since` were closed by an earlier stint and are not reported again.
     """
 
     query: str
     number: int
     begin: int = BEGIN
     end: int = END
+    since: int | UnsetType = UNSET  # not NULL, so that the vertices of other stints are called as ever
 
     def __str__(self) -> str:
         return f"{self.query} #{self.number}"

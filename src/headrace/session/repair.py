@@ -32,7 +32,7 @@ def drop_statements(names: Sequence[str], catalog: Catalog, running: Running) ->
     """Return the statements that drop those of the queries and rules that have not been dropped yet."""
     deployed = {query.query for query in running.added}
     kinds = {name: "RULE" if catalog.has_rule(name) else "QUERY" for name in names if name in deployed}
-    return "; ".join(f"DROP {kind} {_quoted(name)}" for name, kind in kinds.items())
+    return "; ".join(f"DROP {kind} {quoted(name)}" for name, kind in kinds.items())
 
 
 def _known_name(name: str, catalog: Catalog, deployed: Collection[str]) -> str:
@@ -61,5 +61,6 @@ def _all_readers(name: str, catalog: Catalog) -> list[str]:
     return reached
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name as a statement writes it."""
     return '"' + name.replace('"', '""') + '"'

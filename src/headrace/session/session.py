@@ -28,10 +28,11 @@ from headrace.language.parser import parse
 from headrace.language.syntax.statements import Describe, Explain, Show, Statement
 from headrace.model.allowed_python import allow
 from headrace.model.page import Page
+from headrace.model.time import format_instant
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.python_code import check_query
-from headrace.session.repair import drop_statements, names_to_drop
+from headrace.session.repair import drop_statements, names_to_drop, quoted
 from headrace.session.secrets import check_secrets_of
 from headrace.session.show import COUNTS
 from headrace.session.statements import Statements
@@ -231,6 +232,21 @@ class Session:
         add_repairs(self._deployments.log.directory, [Repair(name, running.commands) for name in names])
         self._commit(transaction)
         return names
+
+    def repair_frontier(self, stream: str, to: int | None = None) -> str:
+        """Reset the frontier of a stream of a stopped checkpoint, as ALTER STREAM does; return what was done.
+
+        It takes effect when the checkpoint is continued, after a micro-batch that is to be repeated.
+        """
+        if self._started:
+            raise HostFault("a running session cannot be repaired", hint="use ALTER STREAM name RESET FRONTIER")
+        self._own()
+        text = f"ALTER STREAM {quoted(stream)} RESET FRONTIER"
+        text += "" if to is None else f" TO TIMESTAMP '{format_instant(to)}'"
+        transaction = self._prepare(text, parse(text))
+        self._commit(transaction)
+        done = [outcome() for outcome in transaction.outcomes]
+        return "; ".join(outcome.text for outcome in done if isinstance(outcome, Message))
 
     def drain(self, timeout: float | None = None) -> None:
         """Read what the sources hold now, close the streams so that every window ends, deliver, and stop."""

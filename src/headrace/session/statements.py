@@ -35,6 +35,7 @@ from headrace.session.compile import command_for, event_warnings, explain, plan_
 from headrace.session.definitions import create_aggregate, create_event, create_stream, create_table, create_view
 from headrace.session.feedback import feedback_command
 from headrace.session.forecast import forecast_together, measured
+from headrace.session.frontiers import reset_frontier
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises, unshed_places
 from headrace.session.rules import create_rule, create_sink, declare_event, enable_rule
@@ -93,6 +94,8 @@ class Statements:
                 transaction.alter(statement)
             case statements.AlterPromises():
                 self._promise(statement, transaction)
+            case statements.ResetFrontier():
+                reset_frontier(statement, transaction, self._deployment.now())
             case statements.Tell():
                 self._send_feedback(statement, transaction)
             case statements.Show():

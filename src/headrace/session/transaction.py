@@ -112,7 +112,10 @@ class Transaction:
         # the queries of one transaction share their state: they see the same first tuple
         others = [self.running.get(name) for name in self.catalog.queries_in(reads)]
         before = [query for query in (*others, known) if query is not None and not self._lacks_state(query)]
-        made = unchanged if goes_on and unchanged is not None else incarnated(command, self._first + 1, before)
+        if goes_on and known is not None and unchanged is not None:
+            made = msgspec.structs.replace(unchanged, graph=known.graph, stint=known.stint)
+        else:
+            made = incarnated(command, self._first + 1, before)
         self.send(made)
         self.running[command.query] = made
 

@@ -16,6 +16,7 @@ from headrace.commands import settings
 from headrace.commands.command import (
     Command,
     Relay,
+    ResetFrontier,
     SendFeedback,
     Set,
     SetPromises,
@@ -56,7 +57,7 @@ from headrace.worker.wire import GuardSeen, Kind, Report, Row, Stage, Wait, enco
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
-_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts)
+_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier)
 _GRAPH_STAYS_SET = (settings.ShedShare, settings.Scheduler, settings.Fairness, settings.Eligibility, settings.Budget)
 
 
@@ -170,6 +171,8 @@ class Bucket:
                 # work that is deferred no longer is done before anything else changes
                 undeferred = msgspec.structs.replace(before, deferrals=self.running.deferrals)
                 self._deploy(placement_of(undeferred), invariants_in(undeferred))
+            if isinstance(command, ResetFrontier):
+                self.bounds.pop(command.stream, None)
             if isinstance(command, StopQuery):
                 moved |= _moved(command, before, self.running)
         state = self.engine.state() if moved else {}
@@ -262,8 +265,10 @@ class Bucket:
         return self._ask(inbox.clocks(), rest) if is_done else 0
 
     def _reached(self, bounds: Mapping[str, int]) -> Iterator[tuple[VertexId, int]]:
-        """Yield the bound of each Receive, given those of streams."""
+        """Yield the bound of each Receive that is not closed, given those of streams."""
         for name, spec in self._receives.items():
+            if name in self._closed:
+                continue
             bound = min((bounds.get(stream, BEGIN) for stream in spec.streams), default=BEGIN)
             if bound > BEGIN:
                 yield name, bound

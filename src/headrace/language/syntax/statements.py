@@ -206,6 +206,17 @@ class Alter:
 
 
 @dataclass(frozen=True, slots=True)
+class ResetFrontier:
+    """ALTER STREAM stream RESET FRONTIER [TO TIMESTAMP '...']; without TO the stream goes on at the clock."""
+
+    text: str
+    offset: int
+    stream: Name
+    to: int | None
+    to_span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class AlterPromises:
     """ALTER QUERY query SET (latency '200 ms' MUST, ...): changes these promises; the value NONE removes one."""
 
@@ -277,6 +288,7 @@ Statement: TypeAlias = (
     | Drop
     | Alter
     | AlterPromises
+    | ResetFrontier
     | Tell
     | Show
     | Describe

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET, UnsetType
 
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page, Punctuation
@@ -72,19 +73,24 @@ class PartialAggregate(Spec, frozen=True, tag="partial_aggregate"):
 
 
 class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
-    """Results of every window that a punctuation completes, from the partials of its panes."""
+    """Results of every window that a punctuation completes, from the partials of its panes.
+
+    Windows that begin before `since` are left out; of a landmark window, the panes that do.
+    """
 
     window: Range | Landmark
     keys: GroupKeys
     calls: tuple[AggregateCall, ...]
+    since: int | UnsetType = UNSET  # not NULL, so that others are called as ever
 
     def build(self) -> Operator:
         aggregates = Aggregates(self.keys, self.calls)
+        since = BEGIN if self.since is UNSET else self.since
         match self.window:
             case Range():
-                return _RangeWindows(self.window, aggregates)
+                return _RangeWindows(self.window, aggregates, since)
             case Landmark():
-                return _LandmarkWindows(self.window, aggregates)
+                return _LandmarkWindows(self.window, aggregates, since)
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return aggregation(self.window, self.keys, self.calls)
@@ -125,15 +131,18 @@ class _Partial(Operator):
 
 
 class _RangeWindows(Operator):
-    def __init__(self, window: Range, aggregates: Aggregates) -> None:
+    def __init__(self, window: Range, aggregates: Aggregates, since: int) -> None:
         self._window, self._aggregates = window, aggregates
+        self._since = since if since <= BEGIN else -(-since // window.slide) * window.slide  # a window begins there
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
         self._panes = RunTree("pane", PANE, self._merge, aggregates.names)
         length = math.gcd(window.size, window.slide)
         self._blocks = PaneBlocks(self._panes, PANE, length=length, count=window.size // length, merge=self._merge)
+        self._panes.expire(self._since)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
-        self._panes.append(page.rows.select(self._columns))
+        rows = page.rows.select(self._columns)
+        self._panes.append(rows if self._since <= BEGIN else rows.filter(pl.col(PANE) >= self._since))
         return ()
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
@@ -152,6 +161,7 @@ class _RangeWindows(Operator):
 
     def restore(self, state: State) -> None:
         self._panes.restore(state)
+        self._panes.expire(self._since)
         self._blocks.forget()
 
     def held(self) -> int:
@@ -252,8 +262,8 @@ class _RangeWindows(Operator):
 class _LandmarkWindows(Operator):
     """Open panes, and for each group the total of all closed ones."""
 
-    def __init__(self, window: Landmark, aggregates: Aggregates) -> None:
-        self._window, self._aggregates = window, aggregates
+    def __init__(self, window: Landmark, aggregates: Aggregates, since: int) -> None:
+        self._window, self._aggregates, self._since = window, aggregates, since
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
         self._panes = RunTree("pane", PANE, self._merge, aggregates.names)
         # A total needs no pane: all have the same, so that the totals of a group merge.
@@ -299,6 +309,8 @@ class _LandmarkWindows(Operator):
         end = pane + self._window.slide
         fresh = self._merge(pl.concat(self._panes.between(pane, end))).with_columns(pl.lit(0, pl.Int64).alias(PANE))
         results = self._totals_with(fresh, end)
+        if pane < self._since:  # it was reported before
+            results = results.clear()
         self._totals.append(fresh)
         self._panes.expire(end)
         return results
