@@ -114,6 +114,7 @@ class FailQuery(Struct, frozen=True, tag="fail_query"):
 class StartQuery(Struct, frozen=True, tag="start_query"):
     """Turn a stopped query on, or one that failed, for a stint that begins with empty state.
 
+    Of a query that is on, a stint that begins later runs beside that one, and takes its place when that is stopped.
     Ignored if it has had a stint of this number.
     """
 

@@ -55,7 +55,7 @@ from headrace.operators.feedback.reach import Reach
 MAX_ASSUMPTIONS = 64
 
 #: The parts of Running that have entries for a query, which go when the query is dropped.
-_BY_QUERY = ("queries", "ending", "stopped", "settings", "feedback", "failed")
+_BY_QUERY = ("queries", "ending", "stopped", "early", "settings", "feedback", "failed")
 
 
 class FailedQuery(Struct, frozen=True):
@@ -85,6 +85,7 @@ class Running(Struct, frozen=True):
     queries: tuple[AddQuery, ...] = ()  # those that are on
     ending: tuple[AddQuery, ...] = ()  # stints that were stopped and have not given their last result
     stopped: tuple[AddQuery, ...] = ()  # those that are off
+    early: tuple[AddQuery, ...] = ()  # later stints of queries that are on, whose first tuples have come
     draining: bool = False
     commands: int = 0  # how many have been taken
     settings: tuple[
@@ -150,6 +151,14 @@ class Running(Struct, frozen=True):
         vertices = {vertex.id for graph in touched for vertex in graph}
         return tuple(deferral for deferral in self.deferrals if deferral.vertex not in vertices)
 
+    def begin(self, stint: Stint) -> Running:
+        """Return the state in which a stint has begun, although no command has said so yet."""
+        return _begin(self, stint)
+
+    def early_of(self, query: str) -> list[AddQuery]:
+        """Return the later stints of a query that is on, in their order."""
+        return [early for early in self.early if early.query == query]
+
     def reset_since(self, commands: int) -> dict[str, Frontier]:
         """Return the streams whose frontiers later commands than the first so many have reset, and where to."""
         return {name: frontier for name, frontier in self.frontiers.items() if frontier.commands > commands}
@@ -160,8 +169,8 @@ class Running(Struct, frozen=True):
 
     @property
     def working(self) -> tuple[AddQuery, ...]:
-        """Return the queries that are on, and the stints that are ending."""
-        return (*self.queries, *self.ending)
+        """Return the queries that are on, the stints that are ending, and those that came early."""
+        return (*self.queries, *self.ending, *self.early)
 
     @property
     def known(self) -> tuple[AddQuery, ...]:
@@ -250,7 +259,7 @@ def _add(state: Running, new: AddQuery) -> Running:
     """Add a query in place of any of its name, and of what was said to it; it is off if something else starts it."""
     if any(old.query == new.query and old.incarnation != new.incarnation for old in state.known):
         state = replace(state, feedback=_without(state.feedback, new.query))
-    state = replace(state, failed=_without(state.failed, new.query))
+    state = replace(state, failed=_without(state.failed, new.query), early=_without(state.early, new.query))
     state = replace(state, suspended=_not_suspended(state, new.query))
     queries, ending, stopped = (_without(part, new.query) for part in (state.queries, state.ending, state.stopped))
     if new.stint is None and not new.activation.is_manual:
@@ -259,14 +268,29 @@ def _add(state: Running, new: AddQuery) -> Running:
 
 
 def _start(state: Running, stint: Stint) -> Running:
-    """Turn a query on, if it is off or has failed, and has not had this stint."""
+    """Turn a query on that is off or has failed, or let a later stint begin early, if it has not had this one."""
     for query in (*state.stopped, *(failed.added for failed in state.failed)):
         if query.query == stint.query and query.number < stint.number:
             begun = replace(query, graph=for_stint(query.graph, stint, query.incarnation), stint=stint)
             queries, stopped = (*state.queries, begun), _without(state.stopped, stint.query)
             failed, suspended = _without(state.failed, stint.query), _not_suspended(state, stint.query)
             return replace(state, queries=queries, stopped=stopped, failed=failed, suspended=suspended)
+    return _begin(state, stint)
+
+
+def _begin(state: Running, stint: Stint) -> Running:
+    """Let a later stint of a query that is on run beside that one, if it does not yet."""
+    for query in state.queries:
+        if query.query == stint.query and query.stint is not None and query.stint.end <= stint.begin:
+            if any(early.number == stint.number for early in state.early_of(stint.query)):
+                return state
+            begun = replace(query, graph=for_stint(query.graph, stint, query.incarnation), stint=stint)
+            return replace(state, early=tuple(sorted((*state.early, begun), key=_place)))
     return state
+
+
+def _place(query: AddQuery) -> tuple[str, int]:
+    return query.query, query.number
 
 
 def _drop(state: Running, name: str) -> Running:
@@ -279,15 +303,22 @@ def _drop(state: Running, name: str) -> Running:
 
 
 def _stop(state: Running, name: str, number: int, suspension: Suspension | None) -> Running:
-    """Turn a query off, if this stint of it is on; one that is suspended stays off if it is stopped."""
+    """End a stint of a query, if it is on. The query is off then, unless its next stint has begun early.
+
+    One that is suspended is off in any case, and stays off if it is stopped.
+    """
     for query in state.queries:
         if query.query == name and query.number == number:
-            closed = closing(query)
-            ending, stopped = (*state.ending, closed), (*state.stopped, closed)
-            suspended = state.suspended if suspension is None else {**state.suspended, name: suspension}
-            return replace(
-                state, queries=_without(state.queries, name), ending=ending, stopped=stopped, suspended=suspended
-            )
+            closed, early = closing(query), state.early_of(name)
+            queries, others = _without(state.queries, name), _without(state.early, name)
+            ended = replace(state, queries=queries, early=others, ending=(*state.ending, closed))
+            if suspension is not None:
+                ending, stopped = (*ended.ending, *early), (*state.stopped, [closed, *early][-1])
+                return replace(ended, ending=ending, stopped=stopped, suspended={**state.suspended, name: suspension})
+            if early:
+                later = tuple(sorted((*others, *early[1:]), key=_place))
+                return replace(ended, queries=(*queries, early[0]), early=later)
+            return replace(ended, stopped=(*state.stopped, closed))
     return state if suspension is not None else replace(state, suspended=_not_suspended(state, name))
 
 

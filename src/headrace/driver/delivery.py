@@ -29,6 +29,7 @@ from headrace.driver.results import Arrived, QueryResults, outputs_of, results_b
 from headrace.driver.rules.raising import raisers
 from headrace.driver.rules.reactions import Reactions
 from headrace.driver.shed_rows import shed_rows
+from headrace.driver.stints import begun_in
 from headrace.driver.totals import Totals
 from headrace.engine.clock import Clock, SystemClock
 from headrace.engine.statistics import Statistics, greatest
@@ -129,6 +130,7 @@ class Delivery:
         self.open(running)
         arrived = sort_out(rows)
         reports = [self._timed(report) for report in arrived.reports]
+        running = begun_in(reports, running)
         results = results_by_query(arrived, running)
         self.bounds = _least_bounds(reports)
         ended = self._has_ended(reports, running)

@@ -22,8 +22,9 @@ from headrace.connectors.spool import ExchangeSource, exchange_spool
 from headrace.driver.rules.raising import feeders
 from headrace.engine.bounds.wakeup import upstream_sources
 from headrace.graph.graph import VertexId
-from headrace.graph.place import Placement
+from headrace.graph.place import Placement, place
 from headrace.model.streams import base_stream, exchange_stream
+from headrace.model.time import BEGIN
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.ingest import Ingest
 from headrace.worker.source_needs import Needed
@@ -41,6 +42,7 @@ class Deployed:
         }
         self.partners = _partners(running)
         self.exchanges = self.placement.exchanges()
+        self.begun_exchanges = _begun_exchanges(running)
         self.read_streams = _read_streams(self.placement, closed_in(running))
         self.roots = _roots(self.placement)
         self.feeders = feeders(running)
@@ -116,6 +118,12 @@ def _partners(running: Running) -> dict[str, set[str]]:
         for name in names:
             partners.setdefault(name, set()).update(names)
     return partners
+
+
+def _begun_exchanges(running: Running) -> set[VertexId]:
+    """Return the origins of exchanges whose first pages may come before a command starts their stints."""
+    scheduled = [query.graph for query in running.working if query.stint is not None and query.stint.begin > BEGIN]
+    return {origin for graph in scheduled for origin in place(graph).exchanges()}
 
 
 def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:

@@ -198,6 +198,8 @@ class Intake:
         work = []
         for origin in deployed.exchanges:
             before = start.exchanges.get(origin)
+            if before is None and origin in deployed.begun_exchanges:
+                before = ExchangeAt()
             if before is None:
                 continue  # files that are there already are those of a query that was dropped
             name = exchange_stream(origin)

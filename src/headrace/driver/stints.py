@@ -18,11 +18,20 @@ def stint_commands(reports: Sequence[Report], running: Running) -> list[Command]
         return []
     now = max((report.time for report in reports), default=BEGIN)
     noticed = {name for report in reports for name in report.noticed}
+    begun = begun_in(reports, running)
     return [
+        *(StartQuery(early.stint) for early in begun.early if early not in running.early and early.stint is not None),
         *_ended(reports, running),
-        *_stops(reports, running.queries, noticed),
+        *_stops(reports, begun, noticed, now),
         *_starts(reports, running.stopped, noticed, now),
     ]
+
+
+def begun_in(reports: Iterable[Report], running: Running) -> Running:
+    """Return what is in force with the stints that began in a micro-batch because their tuples came."""
+    for stint in dict.fromkeys(stint for report in reports for stint in report.begun):
+        running = running.begin(stint)
+    return running
 
 
 def start_command(query: AddQuery, now: int) -> StartQuery:
@@ -38,10 +47,27 @@ def _ended(reports: Sequence[Report], running: Running) -> Iterable[Command]:
             yield EndQuery(query.query, query.number)
 
 
-def _stops(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[str]) -> Iterable[Command]:
-    for query in queries:
-        if _happened(query.activation.stop_on, noticed) or _is_over(query, reports):
+def _stops(reports: Sequence[Report], running: Running, noticed: set[str], now: int) -> Iterable[Command]:
+    for query in running.queries:
+        if _happened(query.activation.stop_on, noticed):
             yield StopQuery(query.query, query.number)
+        elif _is_over(query, reports):
+            yield from _next(query, running.early_of(query.query), _reached(query, reports), now)
+
+
+def _next(query: AddQuery, early: Sequence[AddQuery], reached: int, now: int) -> Iterable[Command]:
+    """Stop a stint that is over, and those after it that are, too; the next one by the schedule takes their place."""
+    stint, schedule = query.stint, query.activation.schedule
+    assert stint is not None
+    following = None
+    if schedule is not None and schedule.every is not None and reached < END:
+        span = schedule.following(_after(stint, now), reached)
+        following = None if span is None else schedule.after(stint, span[0])
+    if following is not None and all(other.number != following.number for other in early):
+        yield StartQuery(following)
+    for ended in (query, *early):
+        if following is None or ended.number < following.number:
+            yield StopQuery(query.query, ended.number)
 
 
 def _is_over(query: AddQuery, reports: Sequence[Report]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 from msgspec import UNSET, Struct, UnsetType
 
 from headrace.model.time import BEGIN, DAY, END, format_duration, format_instant
@@ -61,6 +63,33 @@ class Schedule(Struct, frozen=True):
                 turn = max(turn, (come - self.end) // self.every + 1)
         begin = self.begin + turn * (self.every or 0)
         return None if begin < after else (begin, self.stop_after(begin))
+
+    def after(self, stint: Stint, begin: int) -> Stint:
+        """Return the stint of a repeated schedule that begins at this time, with the number that follows from another.
+
+        Stints are numbered by their turns, so that all who name one give it the same number.
+        """
+        assert self.every is not None
+        return Stint(
+            stint.query,
+            stint.number + 1 + (begin - self._first_after(stint.end)) // self.every,
+            begin,
+            self.stop_after(begin),
+        )
+
+    def stints_of(self, times: npt.NDArray[np.int64], stint: Stint) -> list[Stint]:
+        """Return the stints after another to which tuples of these times belong."""
+        if self.begin is None or self.end is None or self.every is None or stint.end >= END:
+            return []
+        turns, inside = np.divmod(times[times >= stint.end] - self.begin, self.every)
+        begins = (np.unique(turns[inside < self.end - self.begin]) * self.every + self.begin).tolist()
+        return [self.after(stint, begin) for begin in begins if begin >= stint.end]
+
+    def _first_after(self, instant: int) -> int:
+        """Return the first time of the schedule at or after an instant."""
+        assert self.begin is not None
+        assert self.every is not None
+        return self.begin - (self.begin - instant) // self.every * self.every
 
     def stop_after(self, begin: int) -> int:
         """Return when a stint that begins at this time stops by the schedule; END if never."""

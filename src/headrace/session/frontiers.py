@@ -31,8 +31,10 @@ def reset_frontier(statement: statements.ResetFrontier, transaction: Transaction
         _check_apart(query, msgspec.structs.replace(transaction.deployed, queries=others), statement.stream.span)
     transaction.send(ResetFrontier(stream.name, to, stream.skew))
     for query in readers:
-        transaction.send(StopQuery(query.query, query.number))
-        transaction.send(StartQuery(_next_stint(query, to)))
+        stints = [query, *transaction.deployed.early_of(query.query)]
+        for stint in stints:
+            transaction.send(StopQuery(query.query, stint.number))
+        transaction.send(StartQuery(_next_stint(query, stints[-1].number, to)))
     transaction.running = {query.query: query for query in transaction.deployed.queries}
     said = f"stream {stream.name} goes on from {format_instant(to)}"
     names = ", ".join(query.query for query in readers)
@@ -71,10 +73,10 @@ def _check_apart(query: AddQuery, others: Running, span: Span) -> None:
         )
 
 
-def _next_stint(query: AddQuery, to: int) -> Stint:
+def _next_stint(query: AddQuery, last: int, to: int) -> Stint:
     """Return the stint with which a query goes on: by its schedule, the one that has not ended at that time."""
     stint, schedule = query.stint, query.activation.schedule
     begin, end = (BEGIN, END) if stint is None else (stint.begin, stint.end)
     if schedule is not None and begin > BEGIN:
         begin, end = schedule.following(BEGIN, come=to) or (begin, end)
-    return Stint(query.query, query.number + (2 if stint is None else 1), begin, end, to)
+    return Stint(query.query, last + (2 if stint is None else 1), begin, end, to)

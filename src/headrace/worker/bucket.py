@@ -44,6 +44,7 @@ from headrace.graph.stints import counterparts
 from headrace.model.page import Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import matches
+from headrace.model.stint import Stint
 from headrace.model.streams import exchange_of, exchange_vertex, is_exchange_stream
 from headrace.model.time import BEGIN, END
 from headrace.operators.feedback.invariants import Invariants
@@ -131,10 +132,12 @@ class Bucket:
         commands = inbox.commands()
         self._drop(inbox.dropped())
         self._command(commands)
+        has_begun = self._begin(inbox.begun())
         self._advance(inbox)
         asked = self._work(inbox)
         answers = list(self._answers(commands))
-        self._save(version, store, queries_changed=bool(commands) or self._has_dropped or self.version is None)
+        changed = bool(commands) or has_begun or self._has_dropped or self.version is None
+        self._save(version, store, queries_changed=changed)
         self._has_dropped = False
         results = self.engine.take_results()
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
@@ -184,6 +187,7 @@ class Bucket:
         # the vertices that others share go on for them; the stint that is to end starts from the same state
         self.engine.restore({new: state[old] for new, old in moved.items() if old in state})
         started = {command.stint.query for command in commands if isinstance(command, StartQuery)}
+        started |= {command.query for command in commands if isinstance(command, StopQuery)}  # the next one takes over
         for sent in self.running.feedback:
             if sent.query in started:  # what was said about a query holds for its stints to come
                 self._feed_back(sent)
@@ -191,6 +195,17 @@ class Bucket:
             # feedback beyond the limit is not in force, so every bucket ignores the same
             if isinstance(command, SendFeedback) and command in self.running.feedback:
                 self._feed_back(command)
+
+    def _begin(self, stints: Iterable[Stint]) -> bool:
+        """Let stints begin whose tuples have come; return whether any is new."""
+        running = self.running
+        for stint in stints:
+            running = running.begin(stint)
+        if running.early == self.running.early:
+            return False
+        self.running = running
+        self._deploy(placement_of(running), invariants_in(running))
+        return True
 
     def _feed_back(self, command: SendFeedback) -> None:
         """Give feedback on a query's output to the engine, and what follows from it to exchanges."""
@@ -373,6 +388,7 @@ class Bucket:
             ended=list(map(_guard_seen, observed.ended)),
             purged=observed.purged,
             noticed=noticed,
+            begun=[early.stint for early in self.running.early if early.stint is not None],
             reached=self._timed_streams(inbox.clocks()),
             relays=_relays(observed.guards),
             state_bytes=sum(sizes.values()),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headrace.commands.command import Command, decode_command
 from headrace.engine.statistics import greatest
+from headrace.model.stint import Stint
 from headrace.worker.wire import Control, Kind, Row, decode_control
 
 
@@ -39,6 +40,11 @@ class Inbox:
     def commands(self) -> list[Command]:
         """Return the commands that take effect with this micro-batch."""
         return [decode_command(data) for control in self.controls for data in control.commands]
+
+    def begun(self) -> list[Stint]:
+        """Return the stints whose first tuples come with this micro-batch, in their order."""
+        stints = {stint for control in self.controls for stint in control.begun}
+        return sorted(stints, key=lambda stint: (stint.query, stint.number))
 
     def dropped(self) -> tuple[str, ...]:
         """Return the queries that were removed before this micro-batch could succeed."""

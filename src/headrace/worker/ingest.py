@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from msgspec import UNSET, Struct
 
 from headrace.catalog.definitions import BAD, Stream, Timing
 from headrace.commands.culprits import attributed, attributed_to_readers
 from headrace.commands.running import Running
-from headrace.commands.running_graph import closed_in
+from headrace.commands.running_graph import closed_in, placement_of
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
 from headrace.connectors.connector import Skipped, SkippingSource, Slice, Source
 from headrace.engine.engine import Engine
@@ -32,8 +33,9 @@ from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement
 from headrace.model.page import Page
 from headrace.model.schema import SEQ, TS, WEIGHT
+from headrace.model.stint import Schedule, Stint
 from headrace.model.streams import bad_stream, is_exchange_stream, late_stream
-from headrace.model.time import BEGIN, EARLIEST, LATEST, format_duration
+from headrace.model.time import BEGIN, EARLIEST, END, LATEST, format_duration
 from headrace.operators.specs import Output, Receive, Scan
 from headrace.worker.ingest_guards import IngestGuards
 from headrace.worker.lane_times import LaneTimes
@@ -110,6 +112,8 @@ class Ingest:
         self.shedders = Shedders()  # of routes
         self.shedders.use({(name, 0): shedder for name, shedder in shedders.routes.items()})
         self.needed = Needed(placement.ingest, streams, running)
+        self._schedules = _schedules(running) if running is not None else []
+        self._beside: tuple[list[Stint], Ingest] | None = None  # the last that ran later stints, too
         self.guards = (
             IngestGuards(self.engine, running)
             if running is not None and (running.assumptions() or running.relays)
@@ -123,9 +127,19 @@ class Ingest:
         names the queries that it works for.
         """
         with attributed(lambda: self.running):
-            yield from self._run(task, stage)
+            if not self._schedules:
+                yield from self._run(task, stage, [self._read(work) for work in task.work], [])
+                return
+            held = [self._hold(work) for work in task.work]  # to which stints the tuples belong decides what runs
+            stints = self._stints_in(task, held)
+            ingest = self._with(stints)
+        with attributed(lambda: ingest.running):
+            yield from ingest._run(task, stage, [_released(pieces) for pieces in held], stints)
 
-    def _run(self, task: Task, stage: Stage | None) -> Iterator[Row]:
+    def _run(
+        self, task: Task, stage: Stage | None, pieces: Sequence[Iterable[Slice | Skipped]], stints: list[Stint]
+    ) -> Iterator[Row]:
+        """Run a task on what is read of its splits."""
         began = clock.perf_counter_ns() - self.lane_times.waited_ns
         base = task.base or Control()
         bounds = dict(base.bounds)  # a stream that has ended stays so, however far its last tuples came
@@ -141,14 +155,58 @@ class Ingest:
             stage=stage,
             shedders=self.shedders,
         )
-        for work in task.work:
+        for work, read in zip(task.work, pieces, strict=True):
             statistics = counts.setdefault(work.stream, StreamCounts())
             with attributed_to_readers(work.stream, self.running):
-                newest = yield from self._process(work, task.time, statistics, router)
+                newest = yield from self._process(work, read, task.time, statistics, router)
             self._advance(bounds, lanes, work, newest, statistics)
         yield from router.flush()
-        control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes)
+        control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes, begun=stints)
         yield from self._controls(task, control, counts, began)
+
+    def _hold(self, work: Work) -> list[Slice | Skipped]:
+        with attributed_to_readers(work.stream, self.running):
+            return list(self._read(work))
+
+    def _stints_in(self, task: Task, held: Sequence[Sequence[Slice | Skipped]]) -> list[Stint]:
+        """Return the stints after those that are on to which tuples of a task belong."""
+        times: dict[str, list[npt.NDArray[np.int64]]] = {}
+        for work, pieces in zip(task.work, held, strict=True):
+            definition = self.streams.get(work.stream)
+            if definition is None:
+                continue  # an exchange belongs to a stint already
+            now = np.array([task.time], dtype=np.int64)
+            for side in (late_stream(work.stream), bad_stream(work.stream)):
+                times.setdefault(side, []).append(now)
+            if definition.timing is Timing.EXTERNAL and definition.time_column is not None:
+                latest = self._times(work, pieces)[1]
+                stamps = [_stamps(piece.rows, definition.time_column) for piece in pieces if isinstance(piece, Slice)]
+                known = (column.filter(column.is_between(EARLIEST, latest)) for column in stamps)
+                times.setdefault(work.stream, []).extend(column.to_numpy() for column in known)
+            elif any(isinstance(piece, Slice) and piece.rows.height for piece in pieces):
+                times.setdefault(work.stream, []).append(now)
+        stints = {
+            stint
+            for schedule, current, streams in self._schedules
+            for stream in streams
+            for part in times.get(stream, ())
+            for stint in schedule.stints_of(part, current)
+        }
+        return sorted(stints, key=lambda stint: (stint.query, stint.number))
+
+    def _with(self, stints: list[Stint]) -> Ingest:
+        """Return an ingest that runs later stints beside those that are on."""
+        running = self.running
+        for stint in stints:
+            running = running.begin(stint)
+        if running.early == self.running.early:
+            return self
+        if self._beside is None or self._beside[0] != stints:
+            placement = placement_of(running)
+            notes, patience = self.notes, self.lane_times.patience
+            beside = Ingest(placement, self.streams, self.sources, self.buckets, self.page, running, notes, patience)
+            self._beside = stints, beside
+        return self._beside[1]
 
     def _begin(self, task: Task, bounds: Mapping[str, int]) -> None:
         """Prepare shedders and guards for a task; nothing may depend on what the worker ran before."""
@@ -163,9 +221,11 @@ class Ingest:
                 floors[work.stream] = min(floor, floors.get(work.stream, floor))
             self.guards.expire({**bounds, **floors})
 
-    def _process(self, work: Work, time: int, statistics: StreamCounts, router: Router) -> Generator[Row, None, int]:
-        """Read a split and yield the pages that are ready to go; returns the newest timestamp of its lane."""
-        newest, latest, pieces = self._in_lane(work, time)
+    def _process(
+        self, work: Work, read: Iterable[Slice | Skipped], time: int, statistics: StreamCounts, router: Router
+    ) -> Generator[Row, None, int]:
+        """Yield the pages of a split that are ready to go; returns the newest timestamp of its lane."""
+        newest, latest, pieces = self._in_lane(work, read, time)
         for piece in pieces:
             if isinstance(piece, Skipped):
                 statistics.skipped += piece.records
@@ -181,9 +241,10 @@ class Ingest:
             yield from router.full()
         return newest
 
-    def _in_lane(self, work: Work, time: int) -> tuple[int, int, Iterable[Slice | Skipped]]:
+    def _in_lane(
+        self, work: Work, pieces: Iterable[Slice | Skipped], time: int
+    ) -> tuple[int, int, Iterable[Slice | Skipped]]:
         """Return the newest timestamp before a split in its lane, the latest that is good, and what is read of it."""
-        pieces = self._read(work)
         if not work.before and not work.is_asked and not work.may_lead:
             return work.newest, work.latest, pieces
         began = clock.monotonic()
@@ -337,6 +398,22 @@ class Ingest:
             spec = vertex.spec
             assert isinstance(spec, Scan)
             self.engine.push(vertex.id, Page(rows if is_exchange_stream(stream) else _scanned(spec, rows)))
+
+
+def _schedules(running: Running) -> list[tuple[Schedule, Stint, frozenset[str]]]:
+    """Return the schedules that repeat, each with the stint of its query that is on and the streams that it reads."""
+    return [
+        (query.activation.schedule, query.stint, frozenset(_scanned_streams(query.graph)))
+        for query in running.queries
+        if query.activation.schedule is not None and query.activation.schedule.every is not None
+        if query.stint is not None and query.stint.end < END
+    ]
+
+
+def _scanned_streams(graph: Graph) -> Iterator[str]:
+    for vertex in graph:
+        if isinstance(vertex.spec, Scan):
+            yield vertex.spec.stream
 
 
 def _released(held: list[Slice | Skipped]) -> Iterator[Slice | Skipped]:

@@ -29,7 +29,7 @@ class LaneTimes:
 
     def __init__(self, directory: Path | None, patience: float = 0.0) -> None:
         self._directory = directory
-        self._patience = patience
+        self.patience = patience
         self.waited_ns = 0  # so far
 
     def tell(self, time: int, name: str, newest: int | None) -> None:
@@ -43,7 +43,7 @@ class LaneTimes:
         if self._directory is None:
             return False, None
         began = clock.perf_counter_ns()
-        deadline = clock.monotonic() + self._patience * max(reading, _LEAST)
+        deadline = clock.monotonic() + self.patience * max(reading, _LEAST)
         while (data := files.read_if_exists(self._directory / f"{time}.{name}")) is None:
             if clock.monotonic() >= deadline:
                 break

@@ -19,6 +19,7 @@ from headrace.commands.command import Relay
 from headrace.engine.shedding.shedders import ShedSeen
 from headrace.engine.statistics import QueueStatistics, StreamCounts, VertexCounts
 from headrace.model.page import Page
+from headrace.model.stint import Stint
 
 
 class Kind(IntEnum):
@@ -126,6 +127,7 @@ class Control(Struct, frozen=True, kw_only=True):
     lanes: dict[str, dict[str, int]] = {}  # bounds by stream and lane
     commands: list[bytes] = []
     dropped: list[str] = []  # queries that do not run in this micro-batch, although the bucket may know them
+    begun: list[Stint] = []  # of queries that are on: later ones whose tuples have come
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
     behind: dict[str, int] = {}  # of streams of which something is left unread: for how long at most it has been there
@@ -148,6 +150,7 @@ class Report(Struct, frozen=True, kw_only=True):
     ended: list[GuardSeen] = []  # in this micro-batch
     purged: int = 0  # rows of state that feedback removed
     noticed: list[str] = []  # outputs of what is watched that had tuples
+    begun: list[Stint] = []  # stints of queries that are on, later than those that commands started
     reached: dict[str, int] = {}  # bounds of streams, with those by the clock; only if a query may stop by itself
     relays: list[Relay] = []  # patterns that operators of this bucket do not need
     state_bytes: int = 0

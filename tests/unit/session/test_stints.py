@@ -331,3 +331,19 @@ def test_a_crash_in_any_micro_batch_changes_nothing_of_stints(desk: Desk, repeat
     assert [s for item, s in desk.sums() if item == "a"] == [-1, 2, 4, 16, 32, 64, 99, 600]
     assert [s for item, s in desk.sums("plain") if item == "a"] == [-1, 1, 2, 8, 64, 99, 500, 700]
     assert desk.sums("stages") == [("all", 2)] * 8
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_micro_batch_with_many_stints_can_be_repeated(desk: Desk, repeated: bool) -> None:
+    if repeated:
+        repeat_every_micro_batch(desk.deployment)
+    times = "START '2026-03-01 00:01' STOP '2026-03-01 00:02' EVERY 5 MINUTES"
+    desk.do(f"{BIDS} CREATE QUERY often {times} AS {SUMS}; CREATE QUERY stages {times} AS {TWO_STAGES}")
+    desk.bid(*((minute * 60, item, 2**minute) for minute in range(12) for item in "ab"))
+    desk.bid((12 * 60, "a", 2**12), (16 * 60, "a", 2**16), (26 * 60, "a", 2**26))
+    desk.session.drain()
+    assert desk.sums("often") == [
+        *(("a", 2**minute) for minute in (1, 6, 11, 16, 26)),
+        *(("b", 2**minute) for minute in (1, 6, 11)),
+    ]
+    assert desk.sums("stages") == [("all", 1), ("all", 1), ("all", 2), ("all", 2), ("all", 2)]
