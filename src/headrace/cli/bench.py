@@ -1,14 +1,16 @@
 """`headrace bench`: run a benchmark of a checkout and print Headrace beside its peers.
 
-A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`. The dict has `title`, `rows`, optional
-`notes` and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers by name), `unit`, and optionally
-`ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
+A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`; one that can run for any time also takes
+`minutes`. The dict has `title`, `rows`, optional `notes` and optional `panels` to draw. A row has `case`, `ours`,
+`peers` (numbers by name), `unit`, and optionally `ratio` (ours to the best peer), `target` and `verdict` ('met',
+'missed', ...).
 """
 
 from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -30,6 +32,7 @@ EXAMPLES = examples(
     ("which benchmarks there are", "bench"),
     ("throughput and latency beside plain Spark, with small inputs (a few minutes)", "bench core --quick"),
     ("with full inputs; write the figures to a file as well", "bench core --json figures.json"),
+    ("faults under load for an hour, compared with DuckDB's answers", "bench chaos --minutes 60"),
 )
 _GOOD = ("met", "ok", "pass", "passed")
 
@@ -37,6 +40,7 @@ _GOOD = ("met", "ok", "pass", "passed")
 def bench(
     name: str | None = typer.Argument(None, help="A benchmark, such as core. Without it, all are listed."),
     quick: bool = flag("--quick", "Use smaller inputs and fewer runs. The figures are rough."),
+    minutes: float | None = typer.Option(None, min=0.1, help="How long to run, for chaos and soak."),
     json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all figures to this file."),
     pictures: Path | None = typer.Option(
         None,
@@ -59,9 +63,12 @@ def bench(
     with faults():
         if pictures is not None:
             check_drawing()  # before the benchmark runs for minutes
+        main = load(file).main
+        if minutes is not None and "minutes" not in inspect.signature(main).parameters:
+            raise typer.BadParameter(f"{name} does not run for a given time", param_hint="--minutes")
         java.prepare()
         with show_progress(f"measuring {name}"):
-            figures = load(file).main(quick=quick)
+            figures = main(quick=quick) if minutes is None else main(quick=quick, minutes=minutes)
     panels = figures.pop("panels", ())
     out.print(table(figures))
     for note in figures.get("notes", ()):

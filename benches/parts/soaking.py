@@ -1,0 +1,140 @@
+"""A deployment for hours, and samples of everything in it that could grow.
+
+The process that is measured runs this file: a session with queries over the load, of which two are started and stopped
+all the time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benches.parts import load, processes, sinks
+from benches.parts.processes import PARTS, Part, Process
+
+#: The queries that run all the time.
+STEADY = ("dear", "counts", "hops", "pairs", "offers", "fresh", "both", "outages", "notify", "alarms")
+#: Those that flap.
+FLAPPING = ("visits", "named")
+#: Seconds between two changes.
+FLAP_SECONDS = 2.0
+#: Where the measured process writes the duration of each micro-batch.
+BATCHES = "batches.jsonl"
+STOP = "stop"
+
+
+@dataclass(slots=True)
+class Samples:
+    """Values by quantity, each with the seconds since the start at which it was measured."""
+
+    values: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def add(self, quantity: str, seconds: float, value: float) -> None:
+        """Keep a value."""
+        self.values.setdefault(quantity, []).append((seconds, value))
+
+    def after(self, seconds: float) -> dict[str, list[tuple[float, float]]]:
+        """Return what was measured after the warm-up."""
+        return {name: [point for point in points if point[0] >= seconds] for name, points in self.values.items()}
+
+
+def start(folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start the deployment in a folder whose load is running."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, str(folder), *filter(None, [environment.get("PYTHONPATH")])]
+    shutil.copy(Path(__file__).with_name("notes.py"), folder)
+    (folder / "tmp").mkdir()
+    with (folder / "output.txt").open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "benches.parts.soaking", str(folder)],
+            env={**environment, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(folder / "tmp")},
+            stdout=output,
+            stderr=output,
+        )
+
+
+def sample(folder: Path, pid: int, seconds: float, samples: Samples) -> None:
+    """Measure everything once."""
+    parts: dict[Part, list[Process]] = {part: [] for part in PARTS}
+    for process in processes.tree(pid, processes.all_processes()):
+        parts["driver" if process.pid == pid else "JVM" if process.name == "java" else "workers"].append(process)
+    for part, members in parts.items():
+        samples.add(f"memory of {part} (MB)", seconds, sum(_memory(process.pid) for process in members) / 1e6)
+        samples.add(f"descriptors of {part}", seconds, sum(_count(process.pid, "fd") for process in members))
+        samples.add(f"threads of {part}", seconds, sum(_count(process.pid, "task") for process in members))
+    samples.add("worker processes", seconds, len(parts["workers"]))
+    checkpoint = folder / "checkpoint"
+    kept = [(path, size) for path, size in _files(checkpoint) if path.name != "spark.log"]
+    lists = [size for path, size in kept if path.name.startswith("files-")]
+    samples.add("files in the checkpoint", seconds, len(kept))
+    samples.add("checkpoint without lists of files (MB)", seconds, (sum(size for _, size in kept) - sum(lists)) / 1e6)
+    samples.add("lists of files read (kB)", seconds, sum(lists) / 1e3)
+    samples.add("files of the command log", seconds, len(list(_files(checkpoint / "commands"))))
+    scratch = list(_files(folder / "tmp"))
+    samples.add("temporary files", seconds, len(scratch))
+    samples.add("temporary files (MB)", seconds, sum(size for _, size in scratch) / 1e6)
+
+
+def add_batches(folder: Path, began: float, samples: Samples) -> None:
+    """Add the durations that the measured process has written."""
+    for line in (folder / BATCHES).read_text().splitlines():
+        at, milliseconds = json.loads(line)
+        samples.add("duration of a micro-batch (ms)", at - began, milliseconds)
+
+
+def _files(directory: Path) -> Iterator[tuple[Path, int]]:
+    """Return all files below a directory with their sizes; those that disappear meanwhile are omitted."""
+    for place, _, names in os.walk(directory):
+        for name in names:
+            try:
+                yield Path(place, name), os.stat(os.path.join(place, name), follow_symlinks=False).st_size
+            except FileNotFoundError:
+                continue
+
+
+def _memory(pid: int) -> int:
+    """Return the resident memory of a process."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def _count(pid: int, folder: str) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/{folder}"))
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def _run(folder: Path) -> None:
+    """Run the deployment until the file `stop` appears."""
+    from headrace.session import Session
+
+    chosen = [case for case in sinks.CASES if case.name in (*STEADY, *FLAPPING)]
+    with Session(folder / "checkpoint", python_modules=["notes"]) as session, (folder / BATCHES).open("w") as batches:
+        session.execute(load.declarations(folder / "data") + sinks.EVENTS)
+        session.execute(";\n".join(case.statement(folder / "out") for case in chosen))
+        newest, is_on, changed = -1, True, time.monotonic()
+        while not (folder / STOP).exists():
+            session.wait(0.5)
+            for progress in session.deployment.query.recentProgress:  # type: ignore[attr-defined]
+                if progress.batchId > newest:
+                    newest = progress.batchId
+                    batches.write(json.dumps([time.time(), progress.durationMs["triggerExecution"]]) + "\n")
+            batches.flush()
+            if time.monotonic() - changed >= FLAP_SECONDS:
+                is_on, changed = not is_on, time.monotonic()
+                for name in FLAPPING:
+                    (session.start_query if is_on else session.stop_query)(name)
+
+
+if __name__ == "__main__":
+    _run(Path(sys.argv[1]))

@@ -1,0 +1,126 @@
+"""Growth of a deployment on Spark over a long time: memory, descriptors, threads, files, duration of micro-batches.
+
+Twelve queries run over a steady load, and two of them are started and stopped all the time. Everything that could grow
+is measured every few seconds. After a warm-up, a robust slope says whether it does. `headrace bench soak --minutes 240`
+runs for hours.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benches.parts import load, soaking
+from benches.parts.soaking import Samples
+from benches.parts.trend import Trend, trend
+
+from headrace.experiments.experiment import Panel, Series
+
+#: Seconds between two files of a stream, and how many files stay.
+INTERVAL, KEPT = 0.5, 120
+#: Seconds between two samples.
+EVERY = 2.0
+#: The share of a run that is warm-up, and the most that it takes, in seconds.
+WARM_UP, LONGEST_WARM_UP = 0.35, 900.0
+#: The heap of the JVM: small, so that it reaches its size in the warm-up.
+HEAP = "400m"
+#: What is drawn: a title, and the quantities of the panel.
+_PANELS = (
+    ("Memory (MB)", ("memory of driver (MB)", "memory of JVM (MB)", "memory of workers (MB)")),
+    ("Open descriptors", ("descriptors of driver", "descriptors of JVM", "descriptors of workers")),
+    ("Threads", ("threads of driver", "threads of JVM", "threads of workers")),
+    ("Files", ("files in the checkpoint", "files of the command log", "temporary files")),
+    ("Size of the checkpoint (MB)", ("checkpoint without lists of files (MB)", "temporary files (MB)")),
+    ("Micro-batch (ms)", ("duration of a micro-batch (ms)",)),
+)
+#: Quantities that grow by design, a little for every file that is read (docs/operations.md, known limits).
+GROWING = ("lists of files read (kB)",)
+
+
+def main(quick: bool, minutes: float | None = None) -> dict[str, Any]:
+    """Run for 3 (quick), 10 or `minutes` minutes, and report the slope of each quantity."""
+    if minutes is None:
+        minutes = 3.0 if quick else 10.0
+    with tempfile.TemporaryDirectory(prefix="headrace-soak-", ignore_cleanup_errors=True) as folder:
+        samples = measure(Path(folder), minutes * 60)
+    return report(samples, minutes * 60)
+
+
+def measure(folder: Path, seconds: float) -> Samples:
+    """Run the deployment for some seconds from its first micro-batch on, and sample it."""
+    load.prepare(folder / "data")
+    samples = Samples()
+    environment = {**os.environ, "HEADRACE_DRIVER_MEMORY": HEAP}
+    feeder = load.feed(folder / "data", 1, INTERVAL, keep=KEPT)
+    process = soaking.start(folder, environment)
+    try:
+        while not (folder / soaking.BATCHES).exists() or not (folder / soaking.BATCHES).stat().st_size:
+            _check(process.poll(), folder)
+            time.sleep(0.1)
+        began, clock = time.monotonic(), time.time()
+        while (passed := time.monotonic() - began) < seconds:
+            _check(process.poll(), folder)
+            soaking.sample(folder, process.pid, passed, samples)
+            time.sleep(EVERY)
+        soaking.add_batches(folder, clock, samples)
+        (folder / soaking.STOP).touch()
+        process.wait(120)
+    finally:
+        process.kill()
+        load.stop(folder / "data", feeder)
+    return samples
+
+
+def report(samples: Samples, seconds: float) -> dict[str, Any]:
+    """Return the slope of each quantity after the warm-up, and whether it is zero within the error."""
+    warm = min(seconds * WARM_UP, LONGEST_WARM_UP)
+    rows = []
+    for name, points in samples.after(warm).items():
+        slope = trend([at for at, _ in points], [value for _, value in points])
+        rows.append(
+            {
+                "case": name,
+                "ours": slope.level,
+                "unit": f"{slope.slope:+.3g}/h [{slope.low:+.3g}, {slope.high:+.3g}]",
+                "slope": slope.slope,
+                "low": slope.low,
+                "high": slope.high,
+                "verdict": _verdict(name, slope),
+            }
+        )
+    return {
+        "bench": "soak",
+        "title": f"Growth in {seconds / 60:.0f} minutes on {os.cpu_count()} cores, after {warm:.0f} s of warm-up",
+        "rows": rows,
+        "samples": samples.values,
+        "panels": [_panel(title, names, samples, warm) for title, names in _PANELS],
+        "notes": [
+            f"ours: the median; then growth per hour with its 95 % interval. The heap of the JVM is {HEAP}, "
+            f"{1 / INTERVAL:.0f} files a second and stream, {len(soaking.FLAPPING)} queries change every "
+            f"{soaking.FLAP_SECONDS:.0f} s. By design, a line of a list stays for every file that is read."
+        ],
+    }
+
+
+def _verdict(name: str, slope: Trend) -> str:
+    if name in GROWING:
+        return ""
+    return "met" if slope.slope <= 0 or slope.is_zero else "grows"
+
+
+def _panel(title: str, names: tuple[str, ...], samples: Samples, warm: float) -> Panel:
+    lines = tuple(
+        Series(name, tuple((at / 60, value) for at, value in samples.values[name]))
+        for name in names
+        if name in samples.values
+    )
+    top = max((value for line in lines for _, value in line.points), default=1.0)
+    return Panel(title, "minutes", "", (*lines, Series("warm-up ends", ((warm / 60, 0.0), (warm / 60, top)), "dashed")))
+
+
+def _check(code: int | None, folder: Path) -> None:
+    if code is not None:
+        raise RuntimeError(f"the deployment ended with code {code}: {(folder / 'output.txt').read_text()[-2000:]}")
