@@ -12,10 +12,15 @@ HOUR = np.linspace(0, 3600, 700)
 
 
 @pytest.fixture
-def trend(monkeypatch):
-    """Import the module as `headrace bench` does."""
+def benches(monkeypatch):
+    """Import a module of benches/ as `headrace bench` does."""
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
-    return importlib.import_module("benches.parts.trend").trend
+    return lambda name: importlib.import_module(f"benches.{name}")
+
+
+@pytest.fixture
+def trend(benches):
+    return benches("parts.trend").trend
 
 
 def noise(seed: int) -> np.ndarray:
@@ -44,3 +49,20 @@ def test_what_never_changes_has_no_trend(trend):
 def test_one_moment_has_no_trend(trend):
     with pytest.raises(ValueError, match="two times"):
         trend([5.0], [1.0])
+
+
+def test_the_soak_bench_names_what_leaks_and_nothing_else(benches):
+    samples = benches("parts.soaking").Samples()
+    for second, level in zip(HOUR, noise(2), strict=True):
+        samples.add("memory of JVM (MB)", second, level)
+        samples.add("descriptors of driver", second, 20 + second // 30)
+        samples.add("lists of files read (kB)", second, second)
+    figures = benches("soak").report(samples, 3600)
+    verdicts = {row["case"]: row["verdict"] for row in figures["rows"]}
+    assert verdicts == {
+        "memory of JVM (MB)": "met",
+        "descriptors of driver": "grows",
+        "lists of files read (kB)": "",  # by design
+    }
+    leak = next(row for row in figures["rows"] if row["case"] == "descriptors of driver")
+    assert leak["slope"] == pytest.approx(120, rel=0.1)

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -47,6 +48,8 @@ from headrace.storage.disk import make_directory
 from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
+#: What a call to the JVM raises if it is gone; an error that Spark itself raises is a Py4JJavaError.
+JVM_LOST = (Py4JError, ConnectionError)
 #: How long a stop waits for the running micro-batch.
 STOP_SECONDS = 60.0
 #: Seconds that a micro-batch takes beside its operators, at least; what `headrace plan` assumes too.
@@ -215,18 +218,25 @@ class SparkDeployment:
         with self._lock:
             query, self.query = self.query, None
         if query is not None:
-            for feeder in self.feeders.values():
-                feeder.stop()
-            # Spark's stop interrupts a running micro-batch; it would be run again, but there is no need
-            pause(self.directory)
-            deadline = time.monotonic() + STOP_SECONDS
-            while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
-                time.sleep(0.01)
-            query.stop()
+            try:
+                self._stop(query)
+                self.fault = self.fault or self._fault_of(query)
+            except JVM_LOST as error:
+                self.fault = self.fault or _lost_jvm(error)
             resume(self.directory)
-            self.fault = self.fault or self._fault_of(query)
             self._raise()
         self.delivery.close()
+
+    def _stop(self, query: StreamingQuery) -> None:
+        """Stop the streaming queries, ours between two micro-batches."""
+        for feeder in self.feeders.values():
+            feeder.stop()
+        # Spark's stop interrupts a running micro-batch; it would be run again, but there is no need
+        pause(self.directory)
+        deadline = time.monotonic() + STOP_SECONDS
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        query.stop()
 
     def _watch(self, writer: DataStreamWriter, query: StreamingQuery) -> None:
         """Wait for the end of the streaming query; start it again without the queries that made it fail."""
@@ -243,6 +253,8 @@ class SparkDeployment:
                         continue
                 except HeadraceError as error:
                     fault = error
+                except JVM_LOST as error:
+                    fault = _lost_jvm(error)
                 except Exception as error:
                     fault = HostFault(f"the queries cannot go on: {type(error).__name__}: {error}")
                 self.fault = fault
@@ -325,6 +337,20 @@ class SparkDeployment:
         )
         fault.culprits, fault.__cause__ = culprits, error
         return fault
+
+
+def _lost_jvm(error: Exception) -> HostFault:
+    """Return the fault for a JVM that does not answer; one of Spark's own errors is passed on."""
+    if isinstance(error, Py4JJavaError):
+        raise error
+    fault = HostFault(
+        "Spark's JVM has ended, or does not answer",
+        hint=with_log(
+            "start again to continue from the checkpoint; if it ends again, look whether the machine has enough memory"
+        ),
+    )
+    fault.__cause__ = error
+    return fault
 
 
 def _essence(text: str) -> str:

@@ -1,0 +1,66 @@
+"""A deployment whose JVM has died, such as by the kernel for lack of memory, says so instead of failing somewhere."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from headrace.driver.pause import is_paused
+from headrace.errors import HostFault
+from headrace.hosts.spark.host import SparkDeployment
+
+
+class QueryWithoutJvm:
+    """A streaming query as PySpark has it, when no JVM answers."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def awaitTermination(self) -> None:
+        raise self.error
+
+    @property
+    def isActive(self) -> bool:
+        raise self.error
+
+    def stop(self) -> None:
+        raise self.error
+
+
+ERRORS = [
+    Py4JNetworkError("An error occurred while trying to connect to the Java server"),
+    Py4JError("An error occurred while calling o82.isActive"),
+    ConnectionRefusedError(111, "Connection refused"),
+]
+
+
+class Writer:
+    """A writer whose streams cannot be started again."""
+
+    def start(self) -> None:
+        raise AssertionError("nothing can start without a JVM")
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_lost_jvm_is_one_fault_with_advice_and_the_deployment_can_be_closed(tmp_path: Path, error: Exception) -> None:
+    deployment = SparkDeployment(tmp_path)
+    query: Any = QueryWithoutJvm(error)
+    deployment.query = query
+    deployment._watch(cast(Any, Writer()), query)
+    with pytest.raises(HostFault, match="JVM has ended") as raised:
+        deployment.wait(1.0)
+    assert "start again to continue" in str(raised.value.hint)
+    assert deployment.failure() is raised.value
+    deployment.stop()
+    assert not is_paused(tmp_path)
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_a_jvm_that_is_lost_while_the_deployment_stops_is_told(tmp_path: Path, error: Exception) -> None:
+    deployment = SparkDeployment(tmp_path)
+    query: Any = QueryWithoutJvm(error)
+    deployment.query = query
+    with pytest.raises(HostFault, match="JVM has ended"):
+        deployment.stop()
+    assert not is_paused(tmp_path)
