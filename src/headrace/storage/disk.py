@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 _SYNCFS = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # Linux
+#: How Rust writes an error of the operating system.
+_RUST_ERROR = re.compile(r"\(os error ([0-9]+)\)")
 #: The name of a file that is being written.
 _HIDDEN = re.compile(r"\..+\.[0-9]+\.tmp")
 
@@ -48,8 +50,10 @@ class LocalDisk:
                 if durable:
                     _force(file)
             os.replace(hidden, path)
-        except BaseException:
+        except BaseException as error:
             hidden.unlink(missing_ok=True)
+            if (cause := _error_of_system(error, path)) is not None:
+                raise cause from error
             raise
         if durable:
             _force_directory(path.parent)
@@ -105,6 +109,15 @@ class LocalDisk:
         for name in names:
             (directory / name).unlink(missing_ok=True)
         return len(names)
+
+
+def _error_of_system(error: BaseException, path: Path) -> OSError | None:
+    """Return the error of the operating system, such as a full disk, that a library in Rust has turned into a text."""
+    told = _RUST_ERROR.search(str(error))
+    if told is None or (isinstance(error, OSError) and error.errno is not None):
+        return None
+    number = int(told[1])
+    return OSError(number, os.strerror(number), str(path))
 
 
 def open_private(path: str, flags: int) -> int:
