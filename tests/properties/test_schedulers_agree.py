@@ -15,6 +15,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.commands.command import Cost, UseCosts, UseDeferrals
 from headrace.commands.running_graph import whole_of
 from headrace.driver.progress import read_progress, write_progress
+from headrace.engine.engine import Engine
 from headrace.engine.scheduling.schedulers import SCHEDULERS
 from headrace.graph.deferral import deferral_of
 from headrace.graph.graph import Graph, VertexId
@@ -116,12 +117,24 @@ def run_session(
                 session.directory, msgspec.structs.replace(read_progress(session.directory), budget=turn.budget)
             )
             deployment.step()
+            engines = [bucket.engine for bucket in deployment.kept.values()]
+            assert session.statistics().queues.tuples == sum(map(_queued, engines)), "queues are counted"
         for name, rows in left.items():
             if rows:
                 session.push(name, rows)
         session.drain(timeout=60)
         assert not any(seen.queued for seen in session.statistics().vertices.values())
+        assert session.statistics().queues.tuples == 0
     return found
+
+
+def _queued(engine: Engine) -> int:
+    """The tuples that wait: those that several operators read count once."""
+    longest: dict[VertexId, int] = {}
+    for name, port in engine.network.ready:
+        origin = engine.graph.by_id()[name].inputs[port]
+        longest[origin] = max(longest.get(origin, 0), engine.network.tuples((name, port)))
+    return sum(longest.values())
 
 
 def _chosen(graph: Graph, bits: int) -> tuple[Deferral, ...]:

@@ -136,6 +136,11 @@ class Buffer:
         """Return how many tuples the reader has not taken."""
         return self._waiting[reader]
 
+    @property
+    def most_queued(self) -> int:
+        """The number of tuples that the slowest reader has not taken."""
+        return max(self._waiting, default=0)
+
     def _fold(self, mark: Punctuation) -> bool:
         """Merge a bound into the last element, if that is one too and no reader has taken it."""
         last, arrived = self._elements[-1]

@@ -51,8 +51,9 @@ class Network:
         self._cursors: dict[Arc, tuple[Buffer, int]] = {}
         self._inputs: dict[VertexId, tuple[Arc, ...]] = {}
         self.sizes = TupleSizes()  # of what vertices produce
-        self._peak_tuples = 0  # the most that waited at once since `take_queues`
-        self._peak_bytes = 0.0
+        self._kept: dict[VertexId, tuple[int, float]] = {}  # tuples that wait behind each vertex, and their bytes
+        self._tuples, self._bytes = 0, 0.0  # the sums
+        self._peak_tuples, self._peak_bytes = 0, 0.0  # the most since `take_queues`
 
     def use(
         self,
@@ -84,6 +85,7 @@ class Network:
         self.readers = {
             name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()
         }
+        self._kept, self._tuples, self._bytes = {}, 0, 0.0
         folds = self.mode.folds
         self._own = {arc: Buffer(1, folds=folds) for arcs in self.readers.values() for arc in arcs if arc in shedding}
         self._buffers, self._cursors = {}, {arc: (buffer, 0) for arc, buffer in self._own.items()}
@@ -122,7 +124,7 @@ class Network:
             self.ready[arc] = None
         if count:
             self.sizes.sample(name, elements)
-            self._note_peak()
+            self._count(name)
         return count
 
     def give(self, arc: Arc, elements: Sequence[Waiting], taken: int = 0) -> None:
@@ -132,12 +134,13 @@ class Network:
             buffer.carry(cursor, elements, taken)
             self.ready[arc] = None
             self.sizes.sample(self._origin(arc), [element for element, _ in elements])
-            self._note_peak()
+            self._count(self._origin(arc))
 
     def swap(self, arc: Arc, elements: Sequence[Waiting]) -> None:
         """Give one reader these elements, of which there is at least one, instead of all that is unread."""
         buffer, cursor = self._cursors[arc]
         buffer.swap(cursor, elements)
+        self._count(self._origin(arc))
 
     def elements(self, arc: Arc) -> list[Element]:
         """Return what is unread on an arc."""
@@ -184,22 +187,22 @@ class Network:
 
     def take_queues(self) -> QueueStatistics:
         """Return what waits now, and the most that waited at once since the last call."""
-        tuples, size = self._waiting()
-        queues = QueueStatistics(tuples, round(size), self._peak_tuples, round(self._peak_bytes))
-        self._peak_tuples, self._peak_bytes = tuples, size
+        queues = QueueStatistics(self._tuples, round(self._bytes), self._peak_tuples, round(self._peak_bytes))
+        self._peak_tuples, self._peak_bytes = self._tuples, self._bytes
         return queues
 
-    def _waiting(self) -> tuple[int, float]:
-        """Return the tuples that wait, and their bytes; those that several vertices read count once."""
-        longest: dict[VertexId, int] = {}
-        for arc in self.ready:
-            origin = self._origin(arc)
-            longest[origin] = max(longest.get(origin, 0), self.tuples(arc))
-        return sum(longest.values()), sum(count * self.sizes[origin] for origin, count in longest.items())
-
-    def _note_peak(self) -> None:
-        tuples, size = self._waiting()
-        self._peak_tuples, self._peak_bytes = max(self._peak_tuples, tuples), max(self._peak_bytes, size)
+    def _count(self, origin: VertexId) -> None:
+        """Count what waits behind a vertex: what several others read counts once, until the last has taken it."""
+        count = self._buffers[origin].most_queued
+        if self._own:
+            own = (self._own[arc].most_queued for arc in self.readers[origin] if arc in self._own)
+            count = max(count, *own, 0)
+        tuples, size = self._kept.get(origin, (0, 0.0))
+        self._kept[origin] = count, count * self.sizes[origin]
+        self._tuples += count - tuples
+        self._bytes = self._bytes + self._kept[origin][1] - size if self._tuples else 0.0
+        self._peak_tuples = max(self._peak_tuples, self._tuples)
+        self._peak_bytes = max(self._peak_bytes, self._bytes)
 
     def _origin(self, arc: Arc) -> VertexId:
         return self.vertices[arc[0]].inputs[arc[1]]
@@ -308,6 +311,8 @@ class Network:
     def _remove(self, arc: Arc, limit: int | None) -> Element:
         buffer, cursor = self._cursors[arc]
         element = buffer.take(cursor, limit)
+        if isinstance(element, Page):
+            self._count(self._origin(arc))
         self.arrival = buffer.arrived
         if not buffer.unread(cursor):
             del self.ready[arc]
