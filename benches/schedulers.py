@@ -1,0 +1,330 @@
+"""Schedulers under the same budget and the same bursts: memory and latency of each beside those of `none`.
+
+Four joins of different costs, tuple sizes, selectivities, priorities and path lengths get a slice of input with each
+micro-batch. A bucket may do about as much work per micro-batch as comes in on average, so bursts wait in queues, and
+the scheduler decides what waits. The input of a micro-batch is the same for every scheduler, whatever the speed of the
+machine. Every run must give the same results.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from benches.parts.bursts import Bursts, create_streams
+from benches.parts.outcome import Disagreement
+
+from headrace.cli.output import err
+from headrace.commands.running_graph import placement_of
+from headrace.driver.progress import read_progress
+from headrace.engine.scheduling.schedulers import NONE, SCHEDULERS
+from headrace.errors import HostFault
+from headrace.hosts.local import LocalDeployment
+from headrace.session import Session
+
+BUCKETS = 2
+#: Slices without a budget, from which costs are learned, and slices that count, if quick and in full.
+WARM, QUICK, FULL = 5, 9, 24
+#: The work that comes in, as a share of the budgets of all micro-batches.
+LOAD = 0.9
+#: Seconds after which a run is given up.
+PATIENCE_S = 180.0
+#: Differences below this share are noise: runs of one scheduler differ by so much.
+NOISE = 0.1
+#: The priority of each query, and the latency that it promises (seconds).
+PRIORITIES = {"seen": 8, "unpaid": 2, "changed": 1, "near": 1}
+PROMISES = {"seen": 1, "unpaid": 2, "changed": 8, "near": 8}
+SELECTS = {
+    # narrow tuples, cheap, each pair is a result
+    "seen": """SELECT clicks.id, slice FROM clicks [RANGE 1 SECOND]
+        JOIN views [RANGE 1 SECOND] ON clicks.id = views.id""",
+    # a long path: join, filter, project, distinct; one pair in eight is a result
+    "unpaid": """SELECT DISTINCT orders.id, slice FROM orders [RANGE 1 SECOND]
+        JOIN payments [RANGE 1 SECOND] ON orders.id = payments.id WHERE paid < amount""",
+    # wide tuples, whose texts go no further than the filter behind the join
+    "changed": """SELECT articles.id, slice FROM articles [RANGE 1 SECOND]
+        JOIN edits [RANGE 1 SECOND] ON articles.id = edits.id WHERE articles.body < edits.body""",
+    # expensive: each tuple finds several partners, most of which are filtered out
+    "near": """SELECT a.id, b.id AS other, greatest(a.slice, b.slice) AS slice FROM probes [RANGE 1 SECOND] AS a
+        JOIN probes [RANGE 1 SECOND] AS b ON a.zone = b.zone AND a.x < b.x WHERE b.x - a.x < 0.1""",
+}
+
+
+@dataclass(slots=True)
+class Run:
+    """One scheduler: queues after each micro-batch, and how many micro-batches later than possible results came."""
+
+    bytes: dict[int, int] = field(default_factory=dict)  # by micro-batch
+    tuples: dict[int, int] = field(default_factory=dict)
+    peak_bytes: int = 0
+    delays: dict[str, list[int]] = field(default_factory=dict)  # micro-batches, by query
+    seconds: float = 0.0
+    busy: float = 0.0  # seconds of the operators in the buckets
+    results: dict[str, Counter[tuple[Any, ...]]] = field(default_factory=dict)
+
+    @property
+    def batches(self) -> int:
+        return len(self.bytes)
+
+    @property
+    def batch_seconds(self) -> float:
+        return self.seconds / max(1, self.batches)
+
+    @property
+    def mean_bytes(self) -> float:
+        return statistics.fmean(self.bytes.values())
+
+    @property
+    def mean_tuples(self) -> float:
+        """Tuples that wait on average: by Little's law in proportion to the time that tuples wait."""
+        return statistics.fmean(self.tuples.values())
+
+    @property
+    def latency(self) -> float:
+        """The mean latency of results, in micro-batches; each query counts the same."""
+        return statistics.fmean(self.mean_delay(query) for query in SELECTS)
+
+    @property
+    def urgent(self) -> float:
+        """The mean latency of the query with the highest priority."""
+        return self.mean_delay(max(PRIORITIES, key=PRIORITIES.__getitem__))
+
+    @property
+    def longest(self) -> float:
+        """The longest latency of any result."""
+        return float(max(max(delays) for delays in self.delays.values()))
+
+    @property
+    def overdue(self) -> float:
+        """By how much results are later than promised, on average: a share of the promise, each query the same."""
+        late = []
+        for query, delays in self.delays.items():
+            promise = PROMISES[query]
+            late.append(statistics.fmean(max(0.0, delay * self.batch_seconds / promise - 1.0) for delay in delays))
+        return statistics.fmean(late)
+
+    def mean_delay(self, query: str) -> float:
+        return statistics.fmean(self.delays[query])
+
+    def p99(self, query: str) -> float:
+        return float(np.percentile(self.delays[query], 99))
+
+
+#: What each scheduler is designed for: a measure of which it should have less than `none`.
+CLAIMS: Mapping[str, tuple[str, str]] = {
+    "fifo": ("longest", "micro-batches"),
+    "weighted-round-robin": ("urgent", "micro-batches"),
+    "path-capacity": ("mean_tuples", "tuples"),
+    "path-capacity-output": ("latency", "micro-batches"),
+    "chain": ("mean_bytes", "bytes"),
+    "segment": ("mean_bytes", "bytes"),
+    "memory-optimal": ("mean_bytes", "bytes"),
+    "simplified": ("mean_bytes", "bytes"),
+    "threshold": ("mean_bytes", "bytes"),
+    "edf": ("overdue", "of the promise"),
+}
+MEASURES = {
+    "mean_bytes": "mean bytes in queues",
+    "mean_tuples": "mean tuples in queues",
+    "latency": "mean latency of results",
+    "urgent": "mean latency at the highest priority",
+    "longest": "longest latency",
+    "overdue": "mean delay beyond the promise",
+}
+#: Published orders (QoS book, figures 6.8 to 6.15): the first has less than the second.
+ORDERS = (
+    ("latency", "path-capacity", "simplified"),
+    ("latency", "simplified", "memory-optimal"),
+    ("latency", "memory-optimal", "chain"),
+    ("latency", "path-capacity", "chain"),
+    ("mean_bytes", "memory-optimal", "chain"),
+    ("mean_bytes", "chain", "segment"),
+    ("mean_bytes", "segment", "simplified"),
+    ("mean_bytes", "simplified", "path-capacity"),
+    ("mean_bytes", "memory-optimal", "path-capacity"),
+)
+
+
+def main(quick: bool) -> dict[str, Any]:
+    """Run each scheduler on Spark, after a run without a budget that says how much work there is."""
+    return compare(Bursts.of(WARM, QUICK if quick else FULL), "spark")
+
+
+def compare(bursts: Bursts, host: Literal["spark", "local"]) -> dict[str, Any]:
+    """Run all schedulers over the same bursts."""
+    free = run(NONE, "off", bursts, host)
+    budget = f"{max(1, round(free.busy / (len(bursts.loads) - WARM) / BUCKETS / LOAD * 1e3))} ms"
+    runs: dict[str, Run] = {}
+    for name in (NONE, *SCHEDULERS):
+        text = f"threshold {_threshold(runs)} B" if name == "threshold" else name
+        runs[name] = run(text, budget, bursts, host)
+        err.print(_note(name, runs[name]), style="dim", markup=False, highlight=False)
+        if runs[name].results != free.results:
+            raise Disagreement(f"scheduler {name} gives other results than a run without a budget")
+    return report(runs, free, budget)
+
+
+def _threshold(runs: Mapping[str, Run]) -> int:
+    """Return the memory limit of a bucket: half of what path capacity needs at most."""
+    return round(runs["path-capacity"].peak_bytes / BUCKETS / 2)
+
+
+def report(runs: Mapping[str, Run], free: Run, budget: str) -> dict[str, Any]:
+    """Return the figures: each scheduler beside `none` in what it is for, and the published orders."""
+    none = runs[NONE]
+    rows = []
+    for name, (measure, unit) in CLAIMS.items():
+        ours, base = getattr(runs[name], measure), getattr(none, measure)
+        rows.append(_row(f"{name}: {MEASURES[measure]}", ours, "none", base, unit, 1.0))
+    for measure, less, more in ORDERS:
+        ours, other = getattr(runs[less], measure), getattr(runs[more], measure)
+        unit = "bytes" if measure == "mean_bytes" else "micro-batches"
+        rows.append(_row(f"published: {less} no more than {more}, {MEASURES[measure]}", ours, more, other, unit, 1.0))
+    notes = [
+        f"budget {budget} per bucket and micro-batch, {BUCKETS} buckets; queues after each micro-batch, latency in "
+        "micro-batches after the one that reads the tuples",
+        f"without a budget: {free.batches} micro-batches of {free.batch_seconds:.2f} s, at most "
+        f"{free.peak_bytes / 1e6:.2f} MB between operators, nothing waits for the next micro-batch",
+    ]
+    notes += [_note(name, run_) for name, run_ in runs.items()]
+    cases = {name: _figures(run_) for name, run_ in runs.items()}
+    return {
+        "bench": "schedulers",
+        "title": "Schedulers under one budget, beside none",
+        "cases": cases,
+        "rows": rows,
+        "notes": notes,
+    }
+
+
+def _row(case: str, ours: float, peer: str, base: float, unit: str, target: float) -> dict[str, Any]:
+    ratio = ours / base if base else (1.0 if not ours else float("inf"))
+    verdict = "met" if ratio <= target else "within noise" if ratio <= target + NOISE else "missed"
+    column = "none" if peer == NONE else "other"
+    return {
+        "case": case,
+        "ours": ours,
+        "peers": {column: base},
+        "unit": unit,
+        "ratio": ratio,
+        "target": target,
+        "verdict": verdict,
+    }
+
+
+def _figures(run_: Run) -> dict[str, Any]:
+    return {
+        "batches": run_.batches,
+        "batch_seconds": run_.batch_seconds,
+        "peak_bytes": run_.peak_bytes,
+        **{measure: getattr(run_, measure) for measure in MEASURES},
+        "latencies": {query: {"mean": run_.mean_delay(query), "p99": run_.p99(query)} for query in SELECTS},
+    }
+
+
+def _note(name: str, run_: Run) -> str:
+    latencies = ", ".join(
+        f"{query} ({PRIORITIES[query]}) {run_.mean_delay(query):.1f}/{run_.p99(query):.0f}" for query in SELECTS
+    )
+    return (
+        f"{name}: {run_.mean_bytes / 1e6:.2f} MB and {run_.mean_tuples:,.0f} tuples wait on average, peak "
+        f"{run_.peak_bytes / 1e6:.2f} MB; latency mean/p99 by query (priority) {latencies}; all done after "
+        f"{run_.batches} micro-batches of {run_.batch_seconds:.2f} s"
+    )
+
+
+def run(scheduler: str, budget: str, bursts: Bursts, host: Literal["spark", "local"]) -> Run:
+    """Run one scheduler until all slices are read and nothing waits."""
+    seen, read = Run(), dict[int, int]()  # micro-batches by slice
+    arrived: list[tuple[str, int, list[int]]] = []  # query, micro-batch, slices of its results
+    with tempfile.TemporaryDirectory(prefix="schedulers-") as name:
+        folder = Path(name)
+        with Session(folder / "checkpoint", host=host, buckets=BUCKETS) as session:
+            session.execute(create_streams(folder) + _queries())
+            session.execute(f"ALTER SYSTEM SET scheduler = '{scheduler}'; ALTER SYSTEM SET budget = 'off'")
+
+            def tick(batch: int, rows: list[dict[str, Any]]) -> None:
+                for row in rows:
+                    read[row["slice"]] = batch
+                    if row["slice"] + 1 not in (WARM, len(bursts.loads)):
+                        bursts.release(folder, row["slice"] + 1)  # before the next micro-batch is planned
+
+            session.subscribe("tick", tick)
+            for query in SELECTS:
+                session.subscribe(query, _taker(query, arrived))
+            bursts.release(folder, 0)
+            _until(session, lambda: WARM - 1 in read)
+            busy = _busy(session)
+            session.execute(f"ALTER SYSTEM SET budget = '{budget}'")
+            began = time.monotonic()
+            bursts.release(folder, WARM)
+            last = len(bursts.loads) - 1
+            _until(
+                session, lambda: _note_queues(session, read, seen) and last in read and _is_idle(session, read[last])
+            )
+            seen.seconds, seen.busy = time.monotonic() - began, _busy(session) - busy
+            session.drain(PATIENCE_S)
+            seen.results = {query: _multiset(session.results(query)) for query in SELECTS}
+    for query, batch, slices in arrived:
+        counted = [batch - read[number] for number in slices if number >= WARM]
+        seen.delays.setdefault(query, []).extend(counted)
+    return seen
+
+
+def _queries() -> str:
+    tick = "CREATE QUERY tick WITH (force, latency '1 s') AS SELECT slice FROM ticks INTO MEMORY;"
+    return tick + "".join(
+        f"CREATE QUERY {name} WITH (force, latency '{PROMISES[name]} s', priority {PRIORITIES[name]}) AS {select} "
+        "INTO MEMORY;"
+        for name, select in SELECTS.items()
+    )
+
+
+def _taker(query: str, arrived: list[tuple[str, int, list[int]]]) -> Any:
+    def take(batch: int, rows: list[dict[str, Any]]) -> None:
+        arrived.append((query, batch, [row["slice"] for row in rows]))
+
+    return take
+
+
+def _until(session: Session, is_done: Any) -> None:
+    """Let micro-batches run until a condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_done():
+        if time.monotonic() > deadline:
+            raise HostFault(f"not done after {PATIENCE_S:.0f} s", hint="let nothing else run on the machine")
+        if isinstance(session.deployment, LocalDeployment):
+            session.deployment.step()
+        else:
+            time.sleep(0.01)
+
+
+def _note_queues(session: Session, read: Mapping[int, int], seen: Run) -> bool:
+    """Note the queues after the last micro-batch, if it is one of those that count."""
+    counted = session.statistics()
+    if WARM in read and counted.batch >= read[WARM]:
+        seen.bytes[counted.batch], seen.tuples[counted.batch] = counted.queues.bytes, counted.queues.tuples
+        seen.peak_bytes = max(seen.peak_bytes, counted.queues.peak_bytes)
+    return True
+
+
+def _is_idle(session: Session, last: int) -> bool:
+    counted = session.statistics()
+    return counted.batch >= last and not counted.queues.tuples and not read_progress(session.directory).unread
+
+
+def _busy(session: Session) -> float:
+    """Return the busy seconds of the operators in the buckets so far."""
+    keyed = placement_of(session._running()).keyed.by_id()
+    return sum(counts.busy_ns for name, counts in session.statistics().vertices.items() if name in keyed) / 1e9
+
+
+def _multiset(rows: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(row.values()) for row in rows)
