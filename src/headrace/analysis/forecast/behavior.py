@@ -9,7 +9,7 @@ from math import gcd
 from typing import Literal
 
 from headrace.analysis.forecast.event_buffers import buffers, ending_ports
-from headrace.analysis.forecast.facts import ENDING, MATCHES, PASSING, STAMP, Facts, row_width, width
+from headrace.analysis.forecast.facts import ENDING, INSTANT, MATCHES, PASSING, STAMP, Facts, row_width, width
 from headrace.model.events.event import Primitive, primitives
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import Schema
@@ -48,6 +48,7 @@ class Behavior:
     """Selectivity and seconds of memory by port, tuples kept at any rate, and the size and life of outputs.
 
     `kept_size` is the bytes of a kept tuple; None: those of an input tuple. `values` are those of the output's columns.
+    `service` are the assumed seconds a tuple; None: as usual for its kind.
     """
 
     selectivities: tuple[float, ...]
@@ -59,6 +60,7 @@ class Behavior:
     guessed: bool = True  # the selectivity is an assumption, not a consequence of what the operator is
     kept_size: float | None = None
     values: Mapping[str, float] = field(default_factory=dict)
+    service: float | None = None
 
 
 def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horizon: float = math.inf) -> Behavior:
@@ -249,6 +251,7 @@ def _detect(spec: specs.Detect, inputs: tuple[Input, ...], facts: Facts, horizon
         windows=tuple(windows),
         kept=kept,
         kept_size=size / tuples if tuples and math.isfinite(tuples) else max(sizes),
+        service=None if in_columns else INSTANT,
     )
 
 

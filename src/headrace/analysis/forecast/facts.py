@@ -42,7 +42,8 @@ RATE = 1000.0  # tuples a second of a stream of which nothing is known
 GROUPS = 100.0  # different values of the keys of a window
 PASSING = 0.5  # share of tuples that satisfy a condition
 MATCHES = 1.0  # partners that a tuple finds in a table, or among the tuples that it follows
-PAIR = 1e-7  # seconds to make a pair in a join, beside the search for partners
+PAIR = 6e-8  # seconds to make a pair in a join, beside the search for partners
+INSTANT = 1e-5  # seconds a tuple of an event that is not a sequence of tuples, and is detected instant by instant
 ENDING = 0.1  # share of tuples that end a run
 
 _WIDTHS = {Type.BOOLEAN: 1, Type.INT: 4, Type.FLOAT: 4, Type.DATE: 4, Type.NULL: 1, Type.STRING: 24, Type.BINARY: 24}

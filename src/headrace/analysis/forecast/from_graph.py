@@ -83,7 +83,8 @@ class _Modelling:
         service = self._service(vertex, measured)
         if service is None:
             assumed.append("service")
-            service = SERVICE.get(kind_of(vertex.spec), OTHER_SERVICE) / self._sharing(vertex)
+            usual = SERVICE.get(kind_of(vertex.spec), OTHER_SERVICE) if does.service is None else does.service
+            service = usual / self._sharing(vertex)
         if assumed:
             self.assumed[vertex.id] = tuple(assumed)
         windows, kept, kept_size = _memory(does, now, inputs, measured)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from headrace.analysis.forecast.behavior import Behavior, Input, behavior
-from headrace.analysis.forecast.facts import Facts
+from headrace.analysis.forecast.facts import INSTANT, SERVICE, Facts
 from headrace.model.page import Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import SECOND
@@ -108,3 +108,9 @@ def test_a_port_without_tuples_leaves_nothing_undefined() -> None:
         for rates in ((0.0, 0.0, 0.0), (0.0, 5.0, 5.0), (5.0, 0.0, 5.0), (5.0, 5.0, 0.0)):
             does = forecast_of(spec, rates)
             assert not any(math.isnan(value) for value in (*does.windows, *does.selectivities, does.kept))
+
+
+def test_an_event_that_is_detected_instant_by_instant_costs_more_than_a_sequence() -> None:
+    following, missing = f"a SEQUENCE b {PER_KEY} CONTEXT RECENT", f"NOT (b) [a, c] {ALL_PER_KEY} CONTEXT RECENT"
+    assert forecast_of(detection(following), (1.0, 1.0)).service is None
+    assert forecast_of(detection(missing), (1.0, 1.0, 1.0)).service == INSTANT > SERVICE["detect"]
