@@ -27,15 +27,17 @@ from headrace.model.stint import Stint
 from headrace.model.time import MINUTE, SECOND
 
 #: A promise must have been broken for so long (microseconds) before a query is suspended for it, or another one.
-PATIENCE = 10 * SECOND
+PATIENCE = 20 * SECOND
 #: Promises must have been kept for so long before a query is resumed; twice as long after each further suspension.
 REST, LONGEST_REST = 30 * SECOND, 10 * MINUTE
 #: The load below which a broken promise is not blamed on other queries, and the load up to which one is resumed.
 MIN_LOAD, RESUME_LOAD = 0.7, 0.8
+#: A latency below this multiple of the fixed part of a micro-batch cannot be kept, whatever is suspended.
+SHORTEST = 2.5
 #: A query with less work of its own (busy seconds per second) is not suspended: that would not help.
 MIN_WORK = 0.02
 #: A query is suspended if more tuples than this wait for it. Streams that others do not read are left unread before.
-LARGEST_BACKLOG = 2 * MAX_WAITING
+LARGEST_BACKLOG = 10 * MAX_WAITING
 
 
 class SuspensionMemory(Struct, frozen=True):
@@ -104,10 +106,11 @@ def _overfull(situation: Situation) -> Suspend | None:
 
 
 def _broken(situation: Situation) -> tuple[str, PromiseCheck] | None:
-    """Return a query with a latency or throughput that MUST hold and does not."""
+    """Return a query with a latency or throughput that MUST hold and does not, but could."""
+    least = SHORTEST * situation.observation.machine.fixed * SECOND
     for query in situation.running.queries:
         check = must(situation, query.query, "latency")
-        if check is not None and not check.is_kept:
+        if check is not None and not check.is_kept and check.expected >= least:
             return query.query, check
     return next(iter(short_of_results(situation).items()), None)
 
