@@ -27,7 +27,7 @@ import pytest
 from headrace.commands import log
 from headrace.errors import HostFault
 from headrace.hosts.checkup import check_up
-from headrace.hosts.local import LocalDeployment, Saved
+from headrace.hosts.local import LocalDeployment, read_saved
 from headrace.hosts.spark.offset_log import read_offset
 from headrace.session import Session
 from headrace.storage.format import FORMAT, format_of
@@ -145,7 +145,8 @@ def finish(checkpoint: Path) -> dict[str, list[dict[str, Any]]]:
 
 def offset_as_spark_keeps_it(checkpoint: Path) -> bytes:
     """Return the offset of a checkpoint as an entry of Spark's log."""
-    saved = msgspec.msgpack.decode((checkpoint / "local.msgpack").read_bytes(), type=Saved)
+    saved = read_saved(checkpoint / "local.msgpack")
+    assert saved is not None
     return b"v1\n{}\n" + msgspec.json.encode(saved.offset)
 
 

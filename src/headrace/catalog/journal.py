@@ -65,7 +65,7 @@ class Journal:
         self._known = self._lines.read_all()
         try:
             return [_DECODER.decode(line) for line in self._known]
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # DecodeError is one
             raise HostFault(
                 f"{self.path} is damaged: {error}", hint="restore the checkpoint folder from a copy"
             ) from error

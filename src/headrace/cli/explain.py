@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from headrace.cli.help import examples, flag
-from headrace.cli.live_session import allow_python, beside, python_option
+from headrace.cli.live_session import allow_python, beside, python_option, statements_in
 from headrace.cli.output import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
@@ -42,7 +42,7 @@ def explain(
     if file is None and sql is None:
         raise typer.BadParameter("give a file of statements, or a query with -e")
     form: Form = "json" if as_json else "text"
-    text = "" if file is None else file.read_text()
+    text = "" if file is None else statements_in(file)
     if file is not None:
         beside(file)
     allow_python(python)

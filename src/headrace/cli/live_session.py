@@ -93,6 +93,15 @@ def ended_by_interrupt(message: str) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def statements_in(file: Path) -> str:
+    """Return the text of a file of statements."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise typer.BadParameter(f"{file} cannot be read: {why}") from error
+
+
 def beside(file: Path) -> None:
     """Make Python code in the folder of a script importable and allowed, here and in Spark's workers."""
     folder = str(file.resolve().parent)

@@ -12,7 +12,7 @@ import typer
 from headrace.analysis.forecast.facts import SERVICE
 from headrace.analysis.forecast.report import format_report
 from headrace.cli.help import examples
-from headrace.cli.live_session import allow_python, beside, python_option
+from headrace.cli.live_session import allow_python, beside, python_option, statements_in
 from headrace.cli.output import PROMISE_BROKEN, faults, out
 from headrace.language.names import did_you_mean
 from headrace.model.qos import parse_rate
@@ -52,7 +52,7 @@ def plan(
     ),
 ) -> None:
     """Predict latency, memory and load of the queries of a file, and whether promises would hold. Needs no Java."""
-    text = file.read_text()
+    text = statements_in(file)
     beside(file)
     allow_python(python)
     with faults(text), Session(host="local") as session:

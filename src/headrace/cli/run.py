@@ -16,6 +16,7 @@ from headrace.cli.live_session import (
     is_running,
     open_session,
     python_option,
+    statements_in,
     watch,
 )
 from headrace.cli.meter import Meter
@@ -54,7 +55,7 @@ def run(
     ),
 ) -> None:
     """Run the statements of a file and keep its queries running."""
-    text = file.read_text()
+    text = statements_in(file)
     limits = [LossLimit.parse(limit) for limit in fail_on]
     with faults(text):
         parse(text)  # report syntax errors at once

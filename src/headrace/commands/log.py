@@ -175,7 +175,7 @@ class CommandLog:
                 break  # else a newer one has just taken its place
         try:
             self._begin_with(repaired_state(_decoder.decode(data), self._repairs))
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # DecodeError is one
             raise HostFault(f"{path} is damaged: {error}", hint="restore the checkpoint folder from a copy") from error
         return self._end > end
 
@@ -212,5 +212,5 @@ def _snapshot_number(name: str) -> int:
 def _decode(data: bytes, path: Path) -> list[Command]:
     try:
         return decode_commands(data)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # DecodeError is one
         raise HostFault(f"{path} is damaged: {error}", hint="restore the checkpoint folder from a copy") from error

@@ -38,7 +38,7 @@ def read_repairs(directory: Path) -> tuple[Repair, ...]:
     data = sealed.read_if_exists(path)
     try:
         return () if data is None else _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # DecodeError is one
         raise sealed.damaged(path, error) from error
 
 

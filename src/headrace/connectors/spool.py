@@ -10,6 +10,7 @@ without rows only keeps the number from which `append` goes on.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ from headrace.storage.names import file_name
 #: Room for the rows of a file below its number in a sequence number.
 _SHIFT = 32
 _SUFFIX = ".arrow"
+_NAME = re.compile(rf"\d+-\d+\{_SUFFIX}", re.ASCII)
 _appending = threading.Lock()
 
 
@@ -126,7 +128,7 @@ class Spool:
         )
 
     def _all(self) -> list[Spooled]:
-        names = (name for name in files.names(self.directory) if name.endswith(_SUFFIX))
+        names = (name for name in files.names(self.directory) if _NAME.fullmatch(name))  # others are not ours
         return sorted(Spooled(*map(int, name.removesuffix(_SUFFIX).split("-"))) for name in names)
 
 

@@ -63,6 +63,6 @@ class DecisionLog:
         if self._known is None:
             try:
                 self._known = [msgspec.json.decode(line, type=Decided) for line in self._lines.read_new()]
-            except msgspec.DecodeError as error:
+            except ValueError as error:  # DecodeError is one
                 raise sealed.damaged(self._lines.path, error) from error
         return self._known

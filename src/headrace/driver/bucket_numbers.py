@@ -19,5 +19,5 @@ def bucket_numbers(directory: Path, choose: Callable[[], list[int]]) -> list[int
         sealed.replace(path, data)
     try:
         return msgspec.json.decode(data, type=list[int])
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # DecodeError is one
         raise sealed.damaged(path, error) from error

@@ -55,7 +55,7 @@ def read_progress(directory: Path) -> Progress:
     data = sealed.read_if_exists(path)
     try:
         return Progress() if data is None else _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # DecodeError is one
         raise sealed.damaged(path, error) from error
 
 

@@ -16,7 +16,7 @@ from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.operators.spec import Order
 from headrace.operators.specs import Limit, OrderedUnion, Output, Reorder
-from headrace.worker.wire import Kind, Report, Row, decode_report
+from headrace.worker.wire import Kind, Report, Row, decode_page, decode_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ def sort_out(rows: Iterable[Row]) -> Arrived:
     for row in sorted(rows, key=lambda row: (row.bucket, row.part)):
         match row.kind:
             case Kind.RESULT:
-                arrived.pages.setdefault(row.name, []).append(Page.decode(row.payload))
+                arrived.pages.setdefault(row.name, []).append(decode_page(row))
             case Kind.STAGED:
                 arrived.staged.setdefault(row.name, []).append(row)
             case Kind.PARTIAL:
-                arrived.demanded.setdefault(int(row.name), []).append(Page.decode(row.payload))
+                arrived.demanded.setdefault(int(row.name), []).append(decode_page(row))
             case Kind.REPORT:
                 arrived.reports.append(decode_report(row.payload))
             case Kind.CONTROL | Kind.PAGE:

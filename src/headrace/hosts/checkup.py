@@ -28,7 +28,7 @@ from headrace.control.decision_log import DecisionLog
 from headrace.driver.offset import START, Offset
 from headrace.driver.progress import read_progress
 from headrace.errors import HeadraceError, HostFault
-from headrace.hosts.local import Saved
+from headrace.hosts.local import read_saved
 from headrace.hosts.spark.offset_log import read_logs, read_offset
 from headrace.model.page import Page
 from headrace.storage import files, sealed
@@ -167,9 +167,8 @@ class _Look:
     def _offsets(self) -> tuple[str | None, int | None, int | None, Offset, Offset]:
         """Return the host, the micro-batches that are done and to be repeated, and the offsets around the latter."""
         path, spark = self.directory / "local.msgpack", self.directory / "spark"
-        data = files.read_if_exists(path)
-        if data is not None:
-            saved = self._try(lambda: msgspec.msgpack.decode(data, type=Saved), path)
+        if files.exists(path):
+            saved = self._try(lambda: read_saved(path))
             if saved is None:
                 return "local", None, None, START, START
             return "local", saved.batch - 1, None, saved.offset, saved.offset
@@ -246,7 +245,7 @@ class _Look:
                 msgspec.msgpack.decode(sealed.read(path))
         except FileNotFoundError:
             return  # its owner has deleted it
-        except (msgspec.DecodeError, zipfile.BadZipFile) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
 
     def _staged(self, running: Running) -> Iterator[str]:
@@ -302,7 +301,7 @@ def _check_lines(path: Path) -> None:
     for number, line in enumerate(LineFile(path).read_all(), 1):
         try:
             msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"line {number} of {path} is damaged: {error}") from error
 
 

@@ -24,7 +24,7 @@ from headrace.driver.turn import Turn
 from headrace.engine.clock import Clock, SystemClock
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.host import file_fault
-from headrace.storage import files
+from headrace.storage import files, sealed
 from headrace.storage.disk import make_directory
 from headrace.worker.bucket import Bucket
 from headrace.worker.chunk_cache import ChunkCache
@@ -62,6 +62,15 @@ class Saved(Struct, frozen=True):
     offset: Offset
     stores: dict[int, tuple[int | None, dict[str, bytes]]]
     planned: Offset | None = None  # of a micro-batch that failed, and is repeated
+
+
+def read_saved(path: Path) -> Saved | None:
+    """Return what a local deployment has left; None if there is nothing."""
+    data = sealed.read_if_exists(path)
+    try:
+        return None if data is None else msgspec.msgpack.decode(data, type=Saved)
+    except ValueError as error:  # DecodeError is one
+        raise sealed.damaged(path, error) from error
 
 
 class LocalDeployment:
@@ -218,7 +227,7 @@ class LocalDeployment:
         if self.batch or self.planned is not None:
             stores = {number: (store.number, store.values) for number, store in self.stores.items()}
             saved = Saved(batch=self.batch, offset=self.offset, stores=stores, planned=self.planned)
-            files.replace(self._saved, msgspec.msgpack.encode(saved))
+            sealed.replace(self._saved, msgspec.msgpack.encode(saved))
         self.delivery.close()
 
     @property
@@ -227,15 +236,14 @@ class LocalDeployment:
 
     def _continue(self) -> None:
         """Continue where the last local deployment on this checkpoint stopped."""
-        data = files.read_if_exists(self._saved)
-        if data is None:
+        saved = read_saved(self._saved)
+        if saved is None:
             if files.read_if_exists(self.directory / "progress.json") is not None:
                 raise HostFault(
                     f"the local host cannot continue the checkpoint {self.directory}: it did not stop, or was on Spark",
                     hint="use --host spark, which continues after a crash too, or a new checkpoint",
                 )
             return
-        saved = msgspec.msgpack.decode(data, type=Saved)
         self.batch, self.offset, self.planned = saved.batch, saved.offset, saved.planned
         for number, (version, values) in saved.stores.items():
             self.stores[number] = MemoryStore()

@@ -14,6 +14,9 @@ import polars as pl
 
 from headrace.model.schema import HIDDEN, TS, Schema
 
+#: What the reader of Arrow streams raises for damaged bytes, besides a panic, which is no Exception.
+_UNREADABLE = (pl.exceptions.PolarsError, OSError, ValueError, OverflowError)
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -32,7 +35,13 @@ class Page:
 
     @staticmethod
     def decode(data: bytes) -> Page:
-        return Page(pl.read_ipc_stream(io.BytesIO(data)))
+        """Read what `encode` wrote; raise ValueError if it is something else."""
+        try:
+            return Page(pl.read_ipc_stream(io.BytesIO(data)))
+        except BaseException as error:
+            if isinstance(error, _UNREADABLE) or type(error).__name__ == "PanicException":
+                raise ValueError(f"this is no page: {str(error).partition(chr(10))[0]}") from error
+            raise
 
     def visible(self) -> pl.DataFrame:
         """Return the rows without hidden columns."""

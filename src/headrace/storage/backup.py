@@ -105,7 +105,7 @@ def read_manifest(copy: Path) -> Manifest:
         raise HostFault(f"there is no copy of a checkpoint in {copy}", hint=f"a complete copy has a file {MANIFEST}")
     try:
         return msgspec.json.decode(data, type=Manifest)
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # DecodeError is one
         raise HostFault(f"{copy / MANIFEST} is damaged: {error}", hint="use another copy") from error
 
 

@@ -63,7 +63,7 @@ def format_of(directory: Path) -> int | None:
         return None
     try:
         return msgspec.json.decode(data, type=_Format).format
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # DecodeError is one
         raise HostFault(
             f"the format number of the checkpoint {directory} is damaged: {error}",
             hint="restore the checkpoint from a copy, or start with a new one",

@@ -97,5 +97,5 @@ def _command() -> str:
 def _decode(data: bytes) -> Owner | None:
     try:
         return msgspec.json.decode(data, type=Owner)
-    except msgspec.DecodeError:
+    except ValueError:  # DecodeError is one
         return None

@@ -38,6 +38,7 @@ from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import Guard
 from headrace.engine.observed import NO_BACKLOG
 from headrace.engine.scheduling.in_force import fairness_of, shares_of, urgent_in
+from headrace.errors import HostFault
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement, sorted_elsewhere
 from headrace.graph.stints import counterparts
@@ -54,7 +55,7 @@ from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.in_step import Steps
 from headrace.worker.inbox import Inbox
 from headrace.worker.saved_state import Extra, SavedState, Store
-from headrace.worker.wire import GuardSeen, Kind, Report, Row, Stage, Wait, encode
+from headrace.worker.wire import GuardSeen, Kind, Report, Row, Stage, Wait, decode_page, encode
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
@@ -264,7 +265,7 @@ class Bucket:
         # under a budget the choice is among all the input, so it must be there first; without one all of it is
         # processed anyway, and page by page the least waits in between
         at_once = inbox.budget is None
-        pages = ((row.name, Page.decode(row.payload)) for row in inbox.pages if row.name in self._receives)
+        pages = ((row.name, decode_page(row)) for row in inbox.pages if row.name in self._receives)
         for name, page in self._steps.order(list(pages)) if self._steps.entrances else pages:
             self.engine.push(name, page)
             if at_once:
@@ -434,7 +435,13 @@ def _relays(guards: Iterable[Guard]) -> list[Relay]:
 @lru_cache(maxsize=4)
 def _known(queries: bytes, dropped: tuple[str, ...]) -> tuple[Running, Placement, dict[VertexId, Invariants]]:
     """Return saved queries, their placement and invariants; a worker restores many buckets of one deployment."""
-    running = _running.decode(queries)
+    try:
+        running = _running.decode(queries)
+    except ValueError as error:  # DecodeError is one
+        raise HostFault(
+            f"the queries of a bucket are damaged: {error}",
+            hint="restore the checkpoint from a copy, or start with a new one",
+        ) from error
     for name in dropped:
         running = without(running, name)
     return running, placement_of(running), invariants_in(running)

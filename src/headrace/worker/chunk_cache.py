@@ -60,8 +60,8 @@ class ChunkCache:
         try:
             with pa.memory_map(str(path)) as file:
                 size, table = file.size(), pa.ipc.open_stream(file).read_all()
-        except FileNotFoundError:
-            return None
+        except (OSError, pa.ArrowException):
+            return None  # it is not there, or not whole; the state store has it
         frame = pl.from_arrow(table, rechunk=False)
         assert isinstance(frame, pl.DataFrame)
         _mapped[path] = Mapped(frame, size)

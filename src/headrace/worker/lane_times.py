@@ -8,6 +8,7 @@ is missing after a while is found by reading that split, and gives the same.
 
 from __future__ import annotations
 
+import re
 import time as clock
 from pathlib import Path
 
@@ -18,6 +19,7 @@ _PAUSE = 0.002
 #: The least time to wait for another task if waiting makes sense at all, in seconds.
 _LEAST = 0.1
 _NONE = b"none"
+_NUMBER = re.compile(rb"-?\d{1,18}")
 
 
 class LaneTimes:
@@ -49,10 +51,14 @@ class LaneTimes:
                 break
             clock.sleep(_PAUSE)
         self.waited_ns += clock.perf_counter_ns() - began
-        return data is not None, None if data is None or data == _NONE else int(data)
+        if data is None or data == _NONE:
+            return data is not None, None
+        # it was not forced to disk; a split can be read here as well
+        return (True, int(data)) if _NUMBER.fullmatch(data) else (False, None)
 
 
 def forget_notes(directory: Path, upto: int) -> None:
     """Delete all files that tasks of micro-batches up to a time have left."""
-    names = [name for name in files.names(directory) if int(name.split(".", 1)[0]) <= upto]
+    times = ((name, name.split(".", 1)[0]) for name in files.names(directory))
+    names = [name for name, time in times if time.removeprefix("-").isdigit() and int(time) <= upto]
     files.remove(*(directory / name for name in names), durable=False)

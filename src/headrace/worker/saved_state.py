@@ -14,6 +14,7 @@ import polars as pl
 from msgspec import Struct
 
 from headrace.engine.remembered import Remembered
+from headrace.errors import HostFault
 from headrace.graph.graph import VertexId
 from headrace.operators.operator import State
 from headrace.worker.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
@@ -82,14 +83,20 @@ class SavedState:
         """Read the saved chunks of each vertex, mapped from the cache where it has them, and the rest."""
         self.version = store.version()
         assert self.version is not None
-        manifest = _manifest.decode(store.get("manifest"))
-        for full, data in manifest.inline.items():
-            self._chunks[full] = Saved(decode_chunk(data), data, len(data), self.version)
-        for full, version in manifest.stored.items():
-            self._chunks[full] = self._stored(full, version, store)
+        try:
+            manifest = _manifest.decode(store.get("manifest"))
+            for full, data in manifest.inline.items():
+                self._chunks[full] = Saved(decode_chunk(data), data, len(data), self.version)
+            for full, version in manifest.stored.items():
+                self._chunks[full] = self._stored(full, version, store)
+        except (ValueError, LookupError, TypeError) as error:  # DecodeError is a ValueError
+            raise HostFault(
+                f"the state of bucket {self._number} is damaged: {error}",
+                hint="restore the checkpoint from a copy, or start with a new one",
+            ) from error
         state: dict[VertexId, dict[str, pl.DataFrame]] = {}
         for full, saved in self._chunks.items():
-            name, chunk = full.split("/", 1)
+            name, _, chunk = full.partition("/")
             state.setdefault(name, {})[chunk] = saved.frame
         return state, manifest.extra
 

@@ -36,7 +36,10 @@ def with_times(directory: Path, time: int, counts: TaskCounts) -> TaskCounts:
     data = files.read_if_exists(_path(directory, time, counts.task))
     if data is None:
         return counts
-    times = _decoder.decode(data)
+    try:
+        times = _decoder.decode(data)
+    except ValueError:  # DecodeError is one
+        return counts  # it was not forced to disk, and nothing depends on it
     vertices = {
         name: msgspec.structs.replace(vertex, busy_ns=times.vertices.get(name, 0))
         for name, vertex in counts.vertices.items()

@@ -6,7 +6,8 @@ knows the columns: as a value of ours, as Spark's schema, as an Arrow batch to S
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol
@@ -18,6 +19,7 @@ from msgspec import Struct
 from headrace.commands.command import Relay
 from headrace.engine.shedding.shedders import ShedSeen
 from headrace.engine.statistics import QueueStatistics, StreamCounts, VertexCounts
+from headrace.errors import HostFault
 from headrace.model.page import Page
 from headrace.model.stint import Stint
 
@@ -177,12 +179,31 @@ def encode(note: Control | Report) -> bytes:
 
 def decode_control(data: bytes) -> Control:
     """Return the note of an ingest task."""
-    return _control.decode(data)
+    with _on_the_way("a note of an ingest task"):
+        return _control.decode(data)
 
 
 def decode_report(data: bytes) -> Report:
     """Return the note of a bucket."""
-    return _report.decode(data)
+    with _on_the_way("a note of a bucket"):
+        return _report.decode(data)
+
+
+def decode_page(row: Row) -> Page:
+    """Return the page in a row."""
+    with _on_the_way(f"a page of {row.name!r}"):
+        return Page.decode(row.payload)
+
+
+@contextmanager
+def _on_the_way(what: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:  # DecodeError is one
+        raise HostFault(
+            f"{what} is damaged: {error}",
+            hint="start again, which repeats the micro-batch; if it happens again, look for faults of memory or disk",
+        ) from error
 
 
 class Stage(Protocol):

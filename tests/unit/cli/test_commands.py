@@ -87,6 +87,14 @@ def test_bad_sql_ends_with_code_2_and_a_caret(command: tuple[str, ...], write) -
     assert "Traceback" not in output
 
 
+@pytest.mark.parametrize("command", [("run", "--host", "local"), ("explain",), ("plan",)])
+def test_a_file_that_is_not_text_is_named(command: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "latin.sql").write_bytes("-- Übersicht".encode("latin-1"))
+    code, output = invoke(command[0], str(tmp_path / "latin.sql"), *command[1:])
+    assert code == 2
+    assert "it is not UTF-8 text" in " ".join(output.split())
+
+
 def test_a_missing_file_is_named() -> None:
     code, output = invoke("run", "no-such-file.sql")
     assert code == 2

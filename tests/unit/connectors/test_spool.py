@@ -95,3 +95,12 @@ def test_an_exchange_is_read_whole_and_leaves_nothing(tmp_path: Path) -> None:
     source.forget(5)
     assert not list(spool.directory.iterdir())
     assert source.latest(5, now=0, limit=1) == 5
+
+
+def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
+    spool = stream_spool("s", tmp_path)
+    spool.append(pl.DataFrame({"k": [1]}))
+    for name in ("notes.arrow", "1-2-3.arrow", "x-1.arrow"):
+        (spool.directory / name).write_bytes(b"")
+    spool.append(pl.DataFrame({"k": [2]}))
+    assert [spool.read(file)["k"].to_list() for file in spool.files()] == [[1], [2]]

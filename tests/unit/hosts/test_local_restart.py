@@ -9,6 +9,7 @@ import pytest
 
 from headrace.errors import HostFault
 from headrace.session import Session
+from headrace.storage import sealed
 from headrace.testing.watching import local_host
 
 SCRIPT = """
@@ -60,3 +61,27 @@ def test_a_file_that_cannot_be_used_is_a_clear_fault_and_the_micro_batch_is_repe
         session.push("bids", [bid(12)])
         session.drain(60)
         assert [row["n"] for row in session.results("counts")] == [1, 1]
+
+
+def test_what_an_earlier_version_left_without_a_checksum_is_continued(tmp_path: Path) -> None:
+    script = "CREATE STREAM s (v INT) FROM MEMORY; CREATE QUERY q AS SELECT v FROM s INTO MEMORY"
+    with Session(tmp_path, host="local") as session:
+        session.execute(script)
+        session.push("s", [{"v": 1}])
+        local_host(session).step()
+    path = tmp_path / "local.msgpack"
+    path.write_bytes(sealed.read(path))
+    with Session(tmp_path, host="local") as session:
+        session.push("s", [{"v": 2}])
+        session.drain(60)
+        assert session.results("q") == [{"v": 2}]
+
+
+def test_a_damaged_state_is_named(tmp_path: Path) -> None:
+    with Session(tmp_path, host="local") as session:
+        session.execute("CREATE STREAM s (v INT) FROM MEMORY; CREATE QUERY q AS SELECT v FROM s INTO MEMORY")
+        local_host(session).step()
+    path = tmp_path / "local.msgpack"
+    path.write_bytes(path.read_bytes()[:20])
+    with Session(tmp_path, host="local") as session, pytest.raises(HostFault, match=r"local\.msgpack is damaged"):
+        session.start()

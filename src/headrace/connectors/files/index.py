@@ -174,7 +174,7 @@ class FileIndex:
         # no offset refers to a line that was being written when the process died
         try:
             self._add([msgspec.json.decode(line, type=Entry) for line in self._log.read_new()])
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # DecodeError is one
             raise sealed.damaged(self._log.path, error) from error
 
     def _append(self, entries: list[Entry]) -> None:

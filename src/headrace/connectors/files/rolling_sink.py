@@ -133,7 +133,7 @@ class RollingFilesSink:
         data = sealed.read_if_exists(self._rolled)
         try:
             rolled = Rolled(-1, -1, True) if data is None else msgspec.json.decode(data, type=Rolled)
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # DecodeError is one
             raise sealed.damaged(self._rolled, error) from error
         if data is None:
             sealed.replace(self.directory / "sink.json", msgspec.json.encode(self._description))
@@ -263,7 +263,7 @@ def finish_dropped(checkpoint: Path, kept: Collection[Path]) -> None:
             continue
         try:
             description = msgspec.json.decode(data, type=Description)
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # DecodeError is one
             raise sealed.damaged(directory / "sink.json", error) from error
         if _waiting_in(directory):
             RollingFilesSink(description.query, description.connector, description.columns, checkpoint).close()

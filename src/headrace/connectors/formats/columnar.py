@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -17,6 +18,7 @@ from headrace.model.schema import Schema
 
 #: Rows that are handed on at once.
 PIECE = 1 << 17
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
 
 def groups(path: str, form: str) -> tuple[int, ...]:
@@ -61,6 +63,7 @@ def read_rows(
 def check_columns(path: str, form: str, schema: Schema) -> None:
     """Refuse a file that lacks a declared column or has it in a type that does not fit."""
     columns = columns_of(path, form)
+    types = _types(path, columns)
     for field in schema:
         at = columns.get_all_field_indices(field.name)
         if len(at) != 1:
@@ -68,14 +71,20 @@ def check_columns(path: str, form: str, schema: Schema) -> None:
                 f"{path} has {'no' if not at else 'more than one'} column {field.name!r}",
                 hint=f"the file has: {', '.join(columns.names)}; declare these columns, or move the file away",
             )
-        # Polars reads Arrow schemas itself; making an Arrow array here would import pandas, which takes a worker's
-        # first second.
-        if not can_convert(pl.Schema(columns)[field.name], field.type):
+        if not can_convert(types[field.name], field.type):
             raise SourceFault(
                 f"{path}: column {field.name!r} is {columns.field(at[0]).type}, "
                 f"which cannot be read as {field.type.value}",
                 hint="declare the column with the type that the file has",
             )
+
+
+def _types(path: str, columns: pa.Schema) -> pl.Schema:
+    """Return the columns of a file; those that it has twice do not matter here."""
+    # Polars reads Arrow schemas itself; making an Arrow array here would import pandas, which takes a worker's first
+    # second.
+    with _Naming(path):
+        return pl.Schema(columns)
 
 
 def typed(rows: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, pl.Series | None, list[str]]:
@@ -85,6 +94,12 @@ def typed(rows: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, pl.Series |
         return frame, None, []
     wrong = pl.Series([False]).new_from_index(0, rows.height).scatter(list(failed), True)
     return frame, wrong, [failed[row] for row in sorted(failed)]
+
+
+def checked(rows: _Rows) -> _Rows:
+    """Return rows whose texts and offsets are right; a damaged file may have any, which would crash the process."""
+    rows.validate(full=True)
+    return rows
 
 
 @functools.lru_cache(maxsize=1024)
@@ -102,10 +117,11 @@ def _batches(path: str, form: str, group: int, names: list[str]) -> Iterator[pa.
     with _Naming(path):
         if form == "parquet":
             with pq.ParquetFile(path, memory_map=True) as file:
-                yield from file.iter_batches(batch_size=PIECE, row_groups=[group], columns=names, use_threads=False)
+                for batch in file.iter_batches(batch_size=PIECE, row_groups=[group], columns=names, use_threads=False):
+                    yield checked(batch)
             return
         with pa.memory_map(path) as mapped:
-            batch = pa.ipc.open_file(mapped).get_batch(group).select(names)
+            batch = checked(pa.ipc.open_file(mapped).get_batch(group).select(names))
             for begin in range(0, batch.num_rows, PIECE):
                 yield batch.slice(begin, PIECE)
 
@@ -128,7 +144,8 @@ class _Naming:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, pa.ArrowException):
+        # damaged metadata may lead to any of these
+        if isinstance(error, pa.ArrowException | OSError | ValueError | TypeError | LookupError | OverflowError):
             raise SourceFault(
                 f"{self.path} cannot be read: {error}",
                 hint="write files under another name and rename them when complete",

@@ -191,6 +191,8 @@ def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
     quotes = np.flatnonzero(buffer == _QUOTE)
     if len(quotes) and (np.diff(np.searchsorted(quotes, np.append(lines.starts, len(buffer)))) % 2).any():
         return None
+    if not _is_utf8(lines.data):
+        return None
     wrong: list[object] = []
 
     def note(row: object) -> str:
@@ -239,9 +241,7 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
         word in lines.data for word in _NOT_JSON
     ):
         return None
-    try:
-        lines.data.decode()
-    except UnicodeDecodeError:
+    if not _is_utf8(lines.data):
         return None
     # Moments are written as text or as whole microseconds; one block mostly has one of them.
     for moments in (pa.large_string(), pa.int64()):
@@ -260,6 +260,13 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
             continue
         return _from_arrow(table) if table.num_rows == len(lines.starts) else None
     return None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or data.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 _MOMENTS = (Type.TIMESTAMP, Type.INTERVAL)

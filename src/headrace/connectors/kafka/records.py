@@ -142,7 +142,7 @@ def _tables(
     for i, value in enumerate(records.values):
         try:
             frame = _table(value, schema)
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError) as error:
             bad[i] = str(error)
             continue
         rows, wrong, reasons = columnar.typed(frame, schema)
@@ -172,7 +172,7 @@ def _table(value: bytes | None, schema: Schema) -> pl.DataFrame:
         raise ValueError("the record has no value")
     buffer = pa.BufferReader(value)
     reader = pa.ipc.open_file(buffer) if value.startswith(b"ARROW1") else pa.ipc.open_stream(buffer)
-    table = reader.read_all()
+    table = columnar.checked(reader.read_all())
     for field in schema:
         if table.schema.names.count(field.name) != 1:
             raise ValueError(f"the table has no column {field.name!r}, or several")

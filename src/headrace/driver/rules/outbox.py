@@ -224,5 +224,5 @@ class Outbox:
 def _firings(path: Path) -> list[Firing]:
     try:
         return _decoder.decode(sealed.read(path))
-    except msgspec.DecodeError as error:
+    except ValueError as error:  # DecodeError is one
         raise sealed.damaged(path, error) from error

@@ -139,7 +139,7 @@ class SparkDeployment:
             self.delivery.reactions.outbox.settle()  # calls may have come back with a power cut
             self.drained.set()
             return
-        if files.read_if_exists(self.directory / "local.msgpack") is not None:
+        if files.exists(self.directory / "local.msgpack"):
             raise HostFault(
                 f"the checkpoint {self.directory} was made by the local host, and Spark cannot continue it",
                 hint="use --host local, or a new checkpoint",

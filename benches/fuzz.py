@@ -1,0 +1,88 @@
+"""Fuzzing: random statements and damaged bytes, and whether anything but an error of ours comes out.
+
+`python -m benches.fuzz --count 100000 --seed 0` tries as many as wanted, on all cores, and prints what is wrong with
+the seeds that repeat it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from headrace.testing import byte_fuzz, fuzz
+
+#: Seeds that a process tries at once.
+_PORTION = 500
+_GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
+
+
+def main(quick: bool = False) -> dict[str, Any]:
+    """Try 20,000 texts and as many damaged files (1,000 of each if quick)."""
+    count = 1_000 if quick else 20_000
+    rows, notes = [], []
+    for case, try_ in KINDS.items():
+        tried, seconds, wrong = campaign(try_, count, 0)
+        rows.append({"case": case, "ours": tried / seconds, "unit": "1/s", "verdict": "missed" if wrong else "met"})
+        notes += wrong
+    return {"bench": "fuzz", "title": "Random statements and damaged bytes", "rows": rows, "notes": notes}
+
+
+def campaign(
+    try_: Callable[[int, int], list[str]], count: int, seed: int, *, processes: int | None = None
+) -> tuple[int, float, list[str]]:
+    """Try `count` seeds; return how many, the seconds, and what is wrong."""
+    began, wrong = time.monotonic(), list[str]()
+    portions = [(first, min(_PORTION, seed + count - first)) for first in range(seed, seed + count, _PORTION)]
+    with ProcessPoolExecutor(processes or os.cpu_count()) as pool:
+        tries = [(portion, pool.submit(try_, *portion)) for portion in portions]
+        for number, ((first, size), tried) in enumerate(tries, 1):
+            try:
+                wrong += tried.result()
+            except BrokenProcessPool:
+                wrong.append(f"a process died: seeds {first} to {first + size}, or others that ran at the same time")
+                break
+            print(f"\r{number * _PORTION:,} tried, {len(wrong)} wrong", end="", file=sys.stderr)
+    print(file=sys.stderr)
+    return count, time.monotonic() - began, wrong
+
+
+def try_statements(first: int, count: int) -> list[str]:
+    """Let a session check random texts."""
+    definitions, statements = fuzz.corpus(_GOLDEN)
+    with fuzz.prepare(definitions) as session:
+        wrong = fuzz.failures(session, statements, range(first, first + count))
+    return [f"statement, seed {seed}: {reason}\n  {text}" for seed, text, reason in wrong]
+
+
+def try_bytes(first: int, count: int) -> list[str]:
+    """Read damaged bytes of all kinds, one after the other."""
+    with tempfile.TemporaryDirectory(prefix="headrace-fuzz-") as folder:
+        targets = byte_fuzz.targets(Path(folder))
+        tried = (byte_fuzz.check(targets[seed % len(targets)], seed) for seed in range(first, first + count))
+        return [f"{wrong.target}, seed {wrong.seed}: {wrong.reason}" for wrong in tried if wrong is not None]
+
+
+KINDS = {"statements": try_statements, "bytes": try_bytes}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kind", choices=KINDS, default=None)
+    parser.add_argument("--processes", type=int, default=None)
+    chosen = parser.parse_args()
+    failed = False
+    for name, try_ in KINDS.items():
+        if chosen.kind in (None, name):
+            tried, seconds, wrong = campaign(try_, chosen.count, chosen.seed, processes=chosen.processes)
+            print(f"{name}: {tried:,} in {seconds:.0f} s, {len(wrong)} wrong", *wrong[:50], sep="\n")
+            failed |= bool(wrong)
+    sys.exit(int(failed))
