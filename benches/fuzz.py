@@ -1,4 +1,4 @@
-"""Fuzzing: random statements and damaged bytes, and whether anything but an error of ours comes out.
+"""Fuzzing: random statements, damaged bytes and random queries that run: does anything but an error of ours come out?
 
 `python -m benches.fuzz --count 100000 --seed 0` tries as many as wanted, on all cores, and prints what is wrong with
 the seeds that repeat it.
@@ -17,16 +17,18 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from headrace.testing import byte_fuzz, fuzz
+from headrace.testing import byte_fuzz, fuzz, run_fuzz
 
 #: Seeds that a process tries at once.
 _PORTION = 500
+#: Queries that run in one deployment.
+_TOGETHER = 25
 _GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
 
 
 def main(quick: bool = False) -> dict[str, Any]:
-    """Try 20,000 texts and as many damaged files (1,000 of each if quick)."""
-    count = 1_000 if quick else 20_000
+    """Try 20,000 texts, as many damaged files and as many queries (500 of each if quick)."""
+    count = 500 if quick else 20_000
     rows, notes = [], []
     for case, try_ in KINDS.items():
         tried, seconds, wrong = campaign(try_, count, 0)
@@ -70,7 +72,16 @@ def try_bytes(first: int, count: int) -> list[str]:
         return [f"{wrong.target}, seed {wrong.seed}: {wrong.reason}" for wrong in tried if wrong is not None]
 
 
-KINDS = {"statements": try_statements, "bytes": try_bytes}
+def try_runs(first: int, count: int) -> list[str]:
+    """Run random queries, events and rules that are accepted, a few dozen in one deployment."""
+    wrong = list[str]()
+    for begin in range(first, first + count, _TOGETHER):
+        outcome = run_fuzz.check(range(begin, min(begin + _TOGETHER, first + count)))
+        wrong += [f"run, seed {error.seed}: {error.reason}\n  {error.text}" for error in outcome.wrong]
+    return wrong
+
+
+KINDS = {"statements": try_statements, "bytes": try_bytes, "runs": try_runs}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

@@ -73,6 +73,27 @@ def type_of(dtype: pl.DataType) -> Type | None:
             return next((type_ for type_ in Type if dtype == type_.polars), None)
 
 
+def can_cast(source: Type, target: Type) -> bool:
+    """Return whether CAST knows how to turn values of one type into those of another."""
+    if source in (target, Type.NULL):
+        return True
+    match target:
+        case Type.STRING:
+            return True
+        case Type.BOOLEAN:
+            return source is Type.STRING or source.is_numeric
+        case Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:
+            return source in (Type.STRING, Type.TIMESTAMP, Type.BOOLEAN) or source.is_numeric
+        case Type.TIMESTAMP:
+            return source in (Type.STRING, Type.DATE) or source.is_numeric
+        case Type.DATE:
+            return source in (Type.STRING, Type.TIMESTAMP)
+        case Type.BINARY:
+            return source is Type.STRING
+        case Type.INTERVAL | Type.NULL:
+            return False
+
+
 def common_type(left: Type, right: Type) -> Type | None:
     """Return the type that both fit into (CASE branches, UNION columns, comparisons), or None."""
     if left is right or right is Type.NULL:

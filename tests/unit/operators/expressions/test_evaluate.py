@@ -14,9 +14,10 @@ from headrace.errors import NotSupported, TypeFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
 from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.time import parse_instant
-from headrace.model.types import Type
+from headrace.model.types import Type, can_cast
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate, evaluate
 from headrace.operators.expressions.kernels import KERNELS
+from headrace.operators.expressions.kernels.conversion import convert
 
 B, INT, L, F, D, S = Type.BOOLEAN, Type.INT, Type.BIGINT, Type.FLOAT, Type.DOUBLE, Type.STRING
 T, DAY, V, N = Type.TIMESTAMP, Type.DATE, Type.INTERVAL, Type.NULL
@@ -540,3 +541,14 @@ def test_a_constant_that_decides_for_all_rows_is_still_a_column() -> None:
         (Call("=", (zero, Call("coalesce", (zero, n), Type.BIGINT)), Type.BOOLEAN), [True] * 3),
     ):
         assert evaluate(frame, (expr,))[0].to_list() == expected, expr
+
+
+@pytest.mark.parametrize("target", Type)
+@pytest.mark.parametrize("source", Type)
+def test_a_cast_that_is_accepted_has_a_conversion(source: Type, target: Type) -> None:
+    try:
+        convert(pl.col("x"), source, target)
+    except NotSupported:
+        assert not can_cast(source, target)
+    else:
+        assert can_cast(source, target)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.errors import Span, TypeFault
 from headrace.model.expressions.expression import Cast, Expr, Literal
 from headrace.model.time import DAY, parse_duration, parse_instant
-from headrace.model.types import Type, common_type
+from headrace.model.types import Type, can_cast, common_type
 
 TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
 
@@ -20,6 +21,14 @@ def coerce(expr: Expr, target: Type) -> Expr:
         if constant is not None:
             return constant
     return Cast(expr, target)
+
+
+def check_cast(expr: Expr, span: Span | None) -> Expr:
+    """Return an expression; raise a fault if it is a CAST between types that have nothing in common."""
+    if isinstance(expr, Cast) and not can_cast(expr.arg.type, expr.type):
+        hint = "INTERVAL 5 SECONDS is an interval" if expr.type is Type.INTERVAL else "cast to STRING first"
+        raise TypeFault(f"cannot cast {expr.arg.type.value} to {expr.type.value}", span=span, hint=hint)
+    return expr
 
 
 def unify(exprs: Sequence[Expr]) -> tuple[Expr, ...] | None:

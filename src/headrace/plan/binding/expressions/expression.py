@@ -19,7 +19,7 @@ from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Case,
 from headrace.model.expressions.functions import AGGREGATES
 from headrace.model.time import parse_duration
 from headrace.model.types import Type
-from headrace.plan.binding.expressions.coerce import coerce, unify
+from headrace.plan.binding.expressions.coerce import check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
 from headrace.plan.binding.expressions.scope import Scope
 from headrace.plan.binding.modifier import refuse_modifier
@@ -193,7 +193,7 @@ class ExpressionBinder:
             raise NotSupported("CAST with FORMAT is not supported", span=place(node))
         arg, to = self.bind(node.this), type_of(node.args["to"])
         try:
-            return coerce(arg, to)
+            return check_cast(coerce(arg, to), place(node))
         except ValueError as error:
             if isinstance(node, exp.TryCast):
                 return Literal(None, to)

@@ -11,7 +11,7 @@ from headrace.model.expressions.expression import Call, Case, Cast, Expr, Litera
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.limits import PADDED_LENGTH
 from headrace.model.types import Type
-from headrace.plan.binding.expressions.coerce import coerce, is_text, unify
+from headrace.plan.binding.expressions.coerce import check_cast, coerce, is_text, unify
 
 ALIASES = {
     "char_length": "length", "character_length": "length", "len": "length", "ceiling": "ceil", "power": "pow",
@@ -57,11 +57,11 @@ def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
     name = written.lower()
     special = _SPECIAL.get(name)
     if special is not None and (result := special(tuple(args))) is not None:
-        return result
+        return check_cast(result, span)
     if name in ("date_part", "datepart", "extract") and len(args) == 2:
         return part(args[0], args[1], span)
     if name.upper() in TYPE_NAMES and len(args) == 1:
-        return Cast(args[0], TYPE_NAMES[name.upper()])
+        return check_cast(Cast(args[0], TYPE_NAMES[name.upper()]), span)
     _refuse(name, span)
     return apply(ALIASES.get(name, name), tuple(args), span, written=written)
 
