@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Query, Stream, Table, Timing
+from headrace.catalog.references import learn_references
 from headrace.errors import NameFault, NotSupported, TypeFault
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.names import ConnectorClause
@@ -80,6 +81,7 @@ def define_aggregate(statement: CreateAggregate) -> Aggregate:
 def define_query(statement: CreateQuery, schema: Schema) -> Query:
     """Define the query of a statement; without INTO its results go to the console."""
     sinks = tuple(define_connector(clause) for clause in statement.sinks) or (Connector("CONSOLE", {}),)
+    learn_references(statement.select_text, statement.select)
     return Query(
         statement.name.text,
         statement.select_text,
@@ -103,6 +105,7 @@ def _stint_options(clause: StintClause | None) -> dict[str, Option]:
 
 def define_view(statement: CreateView, schema: Schema) -> Query:
     """Define the view of a statement: a query without sinks, which runs only where others read it."""
+    learn_references(statement.select_text, statement.select)
     return Query(statement.name.text, statement.select_text, schema, ())
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from sqlglot import exp
 
 from headrace.language.parser import parse
 from headrace.language.syntax.clauses import RowsClause, WhileClause, pace_of, unions_of, window_of
-from headrace.language.syntax.statements import CreateQuery, Detection, Select
+from headrace.language.syntax.statements import CreateQuery, Detection, Select, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +24,51 @@ class References:
     is_paced: bool = False
 
 
-@lru_cache(maxsize=4096)
+#: By text, the oldest first.
+_known: dict[str, References] = {}
+_MOST_KNOWN = 4096
+
+
 def references(text: str) -> References:
     """Find the streams, tables, queries and functions that a SELECT mentions."""
-    statements = parse(text)
+    return _known[text] if text in _known else _keep(text, references_in(parse(text)))
+
+
+def learn_references(text: str, select: exp.Expr) -> None:
+    """Find what a SELECT mentions that is parsed already: a list of thousands of values takes a second to parse."""
+    if text not in _known:
+        _keep(text, _mentioned(list(_trees(select)), frozenset()))
+
+
+def _keep(text: str, mentioned: References) -> References:
+    if len(_known) >= _MOST_KNOWN:
+        _known.pop(next(iter(_known)), None)
+    _known[text] = mentioned
+    return mentioned
+
+
+def references_in(statements: Sequence[Statement]) -> References:
+    """Find what statements mention."""
     trees = [
         part
         for statement in statements
         if isinstance(statement, Select | CreateQuery)
         for part in _trees(statement.select)
     ]
-    own = {cte.alias.lower() for tree in trees for cte in tree.find_all(exp.CTE)}
-    nodes = [node for tree in trees for node in tree.walk()]
-    named = {".".join(part.name for part in node.parts).lower() for node in nodes if isinstance(node, exp.Table)}
-    called = {node.name.lower() for node in nodes if isinstance(node, exp.Anonymous)}
     detected = {
         part.source.text.lower()
         for statement in statements
         if isinstance(statement, Detection)
         for part in statement.parts
     }
+    return _mentioned(trees, frozenset(detected))
+
+
+def _mentioned(trees: Sequence[exp.Expr], detected: frozenset[str]) -> References:
+    own = {cte.alias.lower() for tree in trees for cte in tree.find_all(exp.CTE)}
+    nodes = [node for tree in trees for node in tree.walk()]
+    named = {".".join(part.name for part in node.parts).lower() for node in nodes if isinstance(node, exp.Table)}
+    called = {node.name.lower() for node in nodes if isinstance(node, exp.Anonymous)}
     return References(
         frozenset((named - own) | detected), frozenset(called), any(pace_of(node) is not None for node in nodes)
     )

@@ -13,7 +13,7 @@ from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
 from headrace.catalog.definitions import Connector, Query, Timing
-from headrace.catalog.references import references
+from headrace.catalog.references import learn_references, references
 from headrace.commands.command import AddQuery, SendFeedback
 from headrace.driver.deployed import Deployments
 from headrace.driver.progress import read_progress
@@ -147,6 +147,7 @@ class Statements:
         check_secrets(*statement.sinks)
         _warn(statement, transaction)
         sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
+        learn_references(statement.select_text, statement.select)
         query = Query(name, statement.select_text, plan.schema, sinks)
         command = command_for(query, plan, transaction.catalog)
         transaction.start(command, references(query.text).relations)
