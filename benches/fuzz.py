@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ def campaign(
     """Try `count` seeds; return how many, the seconds, and what is wrong."""
     began, wrong = time.monotonic(), list[str]()
     portions = [(first, min(_PORTION, seed + count - first)) for first in range(seed, seed + count, _PORTION)]
-    with ProcessPoolExecutor(processes or os.cpu_count()) as pool:
+    # a fork of a process with threads of its libraries may wait for ever
+    with ProcessPoolExecutor(processes or os.cpu_count(), mp_context=get_context("spawn")) as pool:
         tries = [(portion, pool.submit(try_, *portion)) for portion in portions]
         for number, ((first, size), tried) in enumerate(tries, 1):
             try:

@@ -32,6 +32,7 @@ from headrace.driver.turn import Turn
 from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.host import file_fault
+from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
@@ -127,6 +128,7 @@ class SparkDeployment:
         self.raised = False  # whether the failure has been raised to the caller
         self._delivery_fault: HeadraceError | None = None  # of the micro-batch that failed
         self._delivery_tries = 0
+        self._unanswered = 0  # starts since the last delivery in which a Python process did not answer
         self._is_over = threading.Event()  # the streaming query has ended, and is not started again
         self._lock = threading.Lock()  # of `query`
 
@@ -155,7 +157,7 @@ class SparkDeployment:
         partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
         self.buckets = bucket_numbers(self.directory, lambda: spread(self.wanted_buckets or partitions, partitions))
         python = allowed()
-        pages = (
+        pages = retried(
             spark.readStream.format("headrace")
             .schema(SPARK_SCHEMA)  # or Spark's process that makes the source would have to import it
             .option("directory", str(self.directory))
@@ -164,7 +166,7 @@ class SparkDeployment:
             .option("parallel", str(partitions))
             .option("limit", str(self.limit))
             .option("page", str(self.page))
-            .load()
+            .load
         )
         stage = pages.groupBy("bucket").transformWithState(
             BucketProcessor(str(self.directory), python), SPARK_SCHEMA, "Append", "None"
@@ -176,7 +178,7 @@ class SparkDeployment:
             writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")
         if not running.draining:
             self._feed(tuple(stream for query in running.known for stream in query.streams))
-        self.query = writer.start()
+        self.query = retried(writer.start)
         threading.Thread(target=self._watch, args=(writer, self.query), name="watch", daemon=True).start()
 
     def exclude(self, fault: HeadraceError) -> bool:
@@ -263,6 +265,12 @@ class SparkDeployment:
 
     def _is_repeated(self, fault: HeadraceError) -> bool:
         """Return whether the micro-batch that failed is to be tried again, perhaps without some queries."""
+        if is_unanswered(fault.__cause__):
+            self._unanswered += 1
+            final = unanswered(self._unanswered)
+            if final is not None:
+                raise final from fault
+            return True
         is_delivery, self._delivery_fault = fault is self._delivery_fault, None
         if is_delivery and fault.culprits and self._delivery_tries < TRIES:
             return True  # Spark has tried tasks several times, but a delivery once
@@ -292,7 +300,7 @@ class SparkDeployment:
             if done:
                 self.drained.set()
             self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=done)
-            self._delivery_tries = 0
+            self._delivery_tries = self._unanswered = 0
         except HeadraceError as error:
             self._delivery_fault = error
             self._delivery_tries += 1
