@@ -13,6 +13,7 @@ from headrace.catalog.definitions import CLOCK, FAILURES, RAISED, Connector, Str
 from headrace.connectors.clock import ClockSource
 from headrace.connectors.connector import Sink, Source, StagingSink
 from headrace.connectors.console import ConsoleSink, check_console
+from headrace.connectors.files.folders import folder_columns, too_long
 from headrace.connectors.files.rolling_sink import files_sink
 from headrace.connectors.files.sink import check_files_sink
 from headrace.connectors.files.source import FilesSource, check_files
@@ -109,7 +110,12 @@ def check_source(stream: Stream) -> None:
 def refused(sink: Connector, rows: pl.DataFrame) -> pl.Series | None:
     """Return for each row why a sink cannot hold it, NULL if it can; None if it can hold all rows."""
     form = sink.options.get("format", _DEFAULT_FORMATS.get(sink.kind))
-    return None if (sink.kind, form) in _ANY_TIME else beyond_calendar(rows)
+    folders = folder_columns(sink) if sink.kind == "FILES" else ()
+    reasons = None if (sink.kind, form) in _ANY_TIME and not folders else beyond_calendar(rows)
+    unnamed = too_long(rows, folders)
+    if reasons is None or unnamed is None:
+        return unnamed if reasons is None else reasons
+    return pl.select(pl.coalesce(reasons, unnamed)).to_series()
 
 
 def check_sink(query: str, connector: Connector, schema: Schema) -> None:
@@ -119,7 +125,7 @@ def check_sink(query: str, connector: Connector, schema: Schema) -> None:
     connector = resolved(connector, error=QueryError)
     match connector.kind:
         case "FILES":
-            check_files_sink(connector)
+            check_files_sink(connector, schema)
         case "KAFKA":
             check_kafka_sink(connector, schema)
         case "CONSOLE":

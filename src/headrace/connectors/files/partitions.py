@@ -20,7 +20,7 @@ from headrace.model.schema import Field, Schema
 from headrace.model.types import Type
 
 #: The directory of the records in which the column is NULL, as Hive and Spark name it.
-_NULL = "__HIVE_DEFAULT_PARTITION__"
+NULL = "__HIVE_DEFAULT_PARTITION__"
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001  as columns have it
 
 
@@ -102,8 +102,8 @@ def partition_of(path: str, root: str, schema: Schema) -> Partition:
         if field is None:
             continue
         text = unquote(value)
-        column = convert(pl.Series(name, [None if value == _NULL else text], dtype=pl.String), field.type)
-        if column[0] is None and value != _NULL:
+        column = convert(pl.Series(name, [None if value == NULL else text], dtype=pl.String), field.type)
+        if column[0] is None and value != NULL:
             raise SourceFault(
                 f"{path}: directory {part}: {reason(text, name, field.type)}",
                 hint="rename the directory, or declare the column so",

@@ -24,6 +24,7 @@ import polars as pl
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector
+from headrace.connectors.files.folders import folder_columns
 from headrace.connectors.files.sink import FilesSink, Roll, roll_of, target
 from headrace.errors import HeadraceError, SinkFault
 from headrace.model.page import Page
@@ -61,7 +62,8 @@ class RollingFilesSink:
         self._files = FilesSink(query, connector, schema, checkpoint)
         self._roll: Roll = roll_of(connector)
         where = target(connector)
-        digest = hashlib.blake2b(f"{where.directory}\0{where.format}".encode(), digest_size=8).hexdigest()
+        identity = [str(where.directory), where.format, *folder_columns(connector)]
+        digest = hashlib.blake2b("\0".join(identity).encode(), digest_size=8).hexdigest()
         self.directory = checkpoint / "sinks" / "files" / f"{file_name(query)}-{digest}"
         self._lock = _locks.setdefault(self.directory, threading.RLock())
         self.has_timer = True

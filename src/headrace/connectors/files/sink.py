@@ -11,6 +11,7 @@ from typing import BinaryIO
 import polars as pl
 
 from headrace.catalog.definitions import Connector
+from headrace.connectors.files.folders import by_folder, check_folders, folder_columns
 from headrace.connectors.options import check_names, duration, near, require
 from headrace.errors import NameFault, SinkFault, TypeFault
 from headrace.model.page import Page
@@ -21,7 +22,9 @@ from headrace.model.types import Type
 from headrace.storage import files
 
 FORMATS = ("parquet", "csv", "json")
-OPTIONS = ("path", "format", "roll_bytes", "roll_interval")
+OPTIONS = ("path", "format", "roll_bytes", "roll_interval", "partition_by")
+#: Results wait until there are enough for a file if one of these is given.
+_ROLLING = ("roll_bytes", "roll_interval", "partition_by")
 _STAGING = "_staging"
 
 
@@ -50,7 +53,7 @@ def target(connector: Connector) -> Target:
     if form not in FORMATS:
         raise NameFault(f"FILES cannot write format {form!r}", hint=near(form, FORMATS))
     roll_of(connector)
-    is_rolling = not connector.options.keys().isdisjoint(("roll_bytes", "roll_interval"))
+    is_rolling = not connector.options.keys().isdisjoint(_ROLLING)
     return Target(Path(os.path.abspath(path)), form, is_rolling)
 
 
@@ -66,9 +69,10 @@ def roll_of(connector: Connector) -> Roll:
     return Roll(size, duration(connector.options, "roll_interval", "1 minute") / SECOND)
 
 
-def check_files_sink(connector: Connector) -> None:
+def check_files_sink(connector: Connector, schema: Schema) -> None:
     """Refuse wrong options and directories that cannot be made or written; touches nothing."""
     there = target(connector).directory
+    check_folders(connector, schema)
     while not there.exists():
         there = there.parent
     if not there.is_dir():
@@ -83,9 +87,10 @@ class FilesSink:
     """Writes `part-<batch>.<format>` files, replacing what an earlier try left."""
 
     def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
-        check_files_sink(connector)
+        check_files_sink(connector, schema)
         self._target = target(connector)
         self._schema = schema
+        self._folders = folder_columns(connector)
         self._newest: int | None = None  # batch; a later one is written for the first time
         try:
             self._target.directory.mkdir(parents=True, exist_ok=True)
@@ -124,14 +129,16 @@ class FilesSink:
             raise self._fault(error) from error
 
     def put(self, stem: str, rows: pl.DataFrame) -> None:
-        """Write rows into one file."""
+        """Write rows into one file, or one in each folder."""
         self._target.directory.stat()  # raises if the directory went away
-        self._put(self._target.directory / f"{stem}.{self._target.format}", rows)
+        for folder, part in by_folder(rows, self._folders):
+            self._put(self._target.directory / folder / f"{stem}.{self._target.format}", part)
 
     def sweep(self) -> int:
         """Delete what tasks staged and nobody adopted, and files that were being written, while no task runs."""
         staging = self._target.directory / _STAGING
-        hidden = sum(files.sweep(directory) for directory in (self._target.directory, staging))
+        folders = self._target.directory.glob("*=*/" + "*=*/" * (len(self._folders) - 1)) if self._folders else ()
+        hidden = sum(files.sweep(directory) for directory in (self._target.directory, staging, *folders))
         staged = [staging / name for name in files.names(staging)]
         files.remove(*staged, durable=False)
         return hidden + len(staged)
@@ -156,7 +163,8 @@ class FilesSink:
         files.move(moves)
 
     def _put(self, path: Path, rows: pl.DataFrame) -> None:
-        files.replace_by(path, lambda file: self._encode(rows.select(self._schema.names), file), shared=True)
+        names = [name for name in self._schema.names if name in rows.columns]
+        files.replace_by(path, lambda file: self._encode(rows.select(names), file), shared=True)
 
     def _encode(self, rows: pl.DataFrame, file: BinaryIO) -> None:
         if self._target.format == "parquet":
@@ -166,7 +174,8 @@ class FilesSink:
             [
                 column
                 for field in self._schema
-                if (column := as_text(field.name, field.type, self._target.format)) is not None
+                if field.name in rows.columns
+                and (column := as_text(field.name, field.type, self._target.format)) is not None
             ]
         )
         if self._target.format == "csv":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ from headrace.model.page import Page, page_of
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 from headrace.session import Session
-from headrace.storage.disk import LocalDisk
 from headrace.storage.storage import mounted
+from headrace.testing.dying_disk import DyingDisk, Killed
 
 SCHEMA = Schema.of(n=Type.BIGINT)
 #: Never in these tests, unless something else makes a file.
@@ -136,36 +136,6 @@ def test_without_the_options_each_batch_is_a_file(tmp_path: Path) -> None:
     assert isinstance(made, FilesSink)
 
 
-class Dying(LocalDisk):
-    """A disk of a process that dies after some changes."""
-
-    def __init__(self, changes: int) -> None:
-        self.changes = changes
-
-    def _step(self) -> None:
-        if not self.changes:
-            raise Killed
-        self.changes -= 1
-
-    def replace(self, path: Path, *args: Any, **options: Any) -> None:
-        self._step()
-        super().replace(path, *args, **options)
-
-    def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        for move in moves:
-            self._step()
-            super().move([move])
-
-    def remove(self, paths: Any, *, durable: bool = True) -> None:
-        for path in list(paths):
-            self._step()
-            super().remove([path], durable=durable)
-
-
-class Killed(BaseException):
-    """The end of the process."""
-
-
 def process(root: Path, first: int) -> Iterator[int]:
     """Deliver micro-batches from `first` on, in files of about two; yield each that is committed."""
     rolling = sink(root, roll_bytes=1000)
@@ -185,7 +155,7 @@ def test_a_crash_after_any_change_loses_nothing_and_repeats_nothing(tmp_path: Pa
         root = tmp_path / str(changes)
         root.mkdir()
         committed = -1
-        disk = Dying(changes)
+        disk = DyingDisk(changes)
         with mounted(root, disk), suppress(Killed):
             for batch in process(root, 0):
                 committed = batch
