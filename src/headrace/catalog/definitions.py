@@ -37,6 +37,7 @@ class Timing(Enum):
 
     EXTERNAL = "EXTERNAL"  # a column, with a skew bound
     INTERNAL = "INTERNAL"  # set when the tuple is read
+    CAUSED = "CAUSED"  # of an event that rules raise: that of the detection
     LATENT = "LATENT"  # in older checkpoints only; the same as INTERNAL
 
 

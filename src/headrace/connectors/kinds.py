@@ -25,7 +25,7 @@ from headrace.connectors.options import check_names, near, require
 from headrace.connectors.secrets import resolved, with_secrets
 from headrace.connectors.socket import SocketSource, address
 from headrace.connectors.spark import SparkSink
-from headrace.connectors.spool import spool_source
+from headrace.connectors.spool import raised_source, spool_source
 from headrace.errors import NameFault, QueryError
 from headrace.model.calendar import beyond_calendar
 from headrace.model.schema import Schema
@@ -44,7 +44,7 @@ SOURCES: dict[str, MakeSource] = {
     "MEMORY": spool_source,
     "SPARK": spool_source,
     CLOCK: ClockSource,
-    RAISED: spool_source,
+    RAISED: raised_source,
     FAILURES: spool_source,
     "SYSTEM": spool_source,
 }

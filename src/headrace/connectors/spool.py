@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import polars as pl
 
-from headrace.catalog.definitions import Stream
+from headrace.catalog.definitions import Stream, Timing
 from headrace.connectors.connector import Offset, Slice, Split
 from headrace.connectors.files.source import bad_frame
 from headrace.connectors.formats.columnar import PIECE, typed
 from headrace.connectors.formats.conversion import can_convert, select
 from headrace.errors import SourceFault
 from headrace.model.page import Page
-from headrace.model.schema import Schema
+from headrace.model.schema import TS, Schema
 from headrace.storage import files, sealed
 from headrace.storage.names import file_name
 
@@ -188,6 +188,28 @@ class SpoolSource:
         records = [str(row) for row in raw.filter(wrong).iter_rows(named=True)]
         origins = [f"{self._spool.path(file)}:{first + i + 1}" for i in wrong.arg_true()]
         return Slice(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
+
+
+class RaisedSource(SpoolSource):
+    """Reads events that rules raised, with the times of their causes."""
+
+    def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
+        """Read files; the time of each row is beside the columns."""
+        schema = select(self._schema, columns)
+        for file in map(Spooled._make, split):
+            raised = self._spool.read(file)
+            rows = _declared(raised, schema, self._spool.path(file))
+            yield self._with_times(self._chunk(file, 0, rows, schema), raised)
+
+    def _with_times(self, events: Slice, raised: pl.DataFrame) -> Slice:
+        # a file of an earlier version has none
+        return Slice(events.rows.with_columns(raised[TS]), events.seq) if TS in raised.columns else events
+
+
+def raised_source(stream: Stream, checkpoint: Path) -> SpoolSource:
+    """Return the source of an event that rules raise."""
+    kind = RaisedSource if stream.timing is Timing.CAUSED else SpoolSource
+    return kind(stream.schema, stream_spool(stream.name, checkpoint))
 
 
 def spool_source(stream: Stream, checkpoint: Path) -> SpoolSource:

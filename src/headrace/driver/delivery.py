@@ -26,7 +26,7 @@ from headrace.driver.deployed import notes_in
 from headrace.driver.failed_results import FailedResults
 from headrace.driver.progress import mark_ended, read_progress, write_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
-from headrace.driver.rules.raising import raisers
+from headrace.driver.rules.raising import caused_bounds, raisers
 from headrace.driver.rules.reactions import Reactions
 from headrace.driver.shed_rows import shed_rows
 from headrace.driver.stints import begun_in
@@ -268,6 +268,9 @@ class Delivery:
                 event: min(self.bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()
             },
             raising=sorted(self.reactions.raised),
+            caused=caused_bounds(
+                running, self.bounds, self.reactions.raised, has_backlog=any(report.unread for report in reports)
+            ),
             settled=before.settled or self._is_settled(running),
             bounds={vertex: bound for vertex, bound in self.bounds.items() if exchange_of(vertex) is None},
             commands=running.commands,

@@ -5,7 +5,7 @@ The driver, the planner beside it, the workers and the session all ask for it by
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -44,8 +44,8 @@ class Deployed:
         self.exchanges = self.placement.exchanges()
         self.begun_exchanges = _begun_exchanges(running)
         self.read_streams = _read_streams(self.placement, closed_in(running))
-        self.roots = _roots(self.placement)
         self.feeders = feeders(running)
+        self.roots = _roots(self.placement, self.feeders)
         self.needed = Needed(self.placement.ingest, self.streams, running)
         self.sources: dict[str, Source] = {}
         for name, stream in self.streams.items():
@@ -126,10 +126,10 @@ def _begun_exchanges(running: Running) -> set[VertexId]:
     return {origin for graph in scheduled for origin in place(graph).exchanges()}
 
 
-def _roots(placement: Placement) -> dict[str, tuple[str, ...]]:
-    """Return the streams from which the tuples of each exchange stem."""
+def _roots(placement: Placement, feeders: Mapping[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the streams from which the tuples of each exchange and each raised event stem."""
     specs = {vertex.id: vertex.spec for vertex in placement.keyed}
-    roots: dict[str, tuple[str, ...]] = {}
+    roots = {event: tuple(sorted(streams - feeders.keys())) for event, streams in feeders.items()}
     # in topological order, but an exchange has no arc to its readers
     for name, sources in upstream_sources(placement.keyed).items():
         spec = specs[name]

@@ -36,7 +36,7 @@ from headrace.model.time import BEGIN, EARLIEST, END, LATEST, MILLISECOND
 from headrace.worker.ingest import Task, Work
 from headrace.worker.lane_times import forget_notes
 from headrace.worker.source_needs import Needed
-from headrace.worker.wire import Control
+from headrace.worker.wire import Control, Wait
 
 #: If there is nothing new to read, an operator that still waits for a time that has come gets the time this often.
 TICK = 200 * MILLISECOND
@@ -144,10 +144,15 @@ class Intake:
         caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
         punctual = _is_punctual(name, deployed, progress) or is_wall_clock(stream)
         ended = deployed.running.draining and complete
-        reached = _newest(name, deployed, start, progress)
+        if stream.timing is Timing.CAUSED:
+            reached = max(before.newest, progress.caused.get(name, BEGIN)) if complete else before.newest
+        elif stream.timing is not Timing.EXTERNAL and at != before.at:
+            reached = time
+        else:
+            reached = _newest(name, deployed, start, progress)
         return StreamAt(
             at=at,
-            newest=time if stream.timing is not Timing.EXTERNAL and at != before.at else reached,
+            newest=reached,
             lanes=_lanes(name, deployed, before, progress),
             ended=ended and (before.ended or _is_over(name, deployed, start, progress)),
             live=complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none",
@@ -172,6 +177,8 @@ class Intake:
         if start.streams.keys() == end.streams.keys():
             before = _highest(_bounds(deployed, start), _clocks(deployed, start))
         for wait in progress.waits:
+            if _have_reached(wait, now, end.time) and not _have_reached(wait, before, start.time):
+                return True
             roots = {root for name in wait.streams for root in deployed.roots.get(name, (name,))}
             unseen = end.time if wait.anyhow else BEGIN
             if all(now.get(name, unseen) >= wait.bound for name in roots):
@@ -191,7 +198,11 @@ class Intake:
             since = end.time if before is None else start.time
             begin = None if before is None else before.at
             splits = deployed.sources[name].splits(begin, stream.at, parallel=parallel)
-            work.append(_in_lanes(name, splits, deployed, stream, since, end.time))
+            if deployed.streams[name].timing is Timing.CAUSED:  # late is what is below the bound before
+                bound = BEGIN if before is None else before.newest
+                work.append([Work(name, split, bound, since) for split in splits])
+            else:
+                work.append(_in_lanes(name, splits, deployed, stream, since, end.time))
         return work
 
     def _exchange_work(self, deployed: Deployed, start: Offset, end: Offset, parallel: int) -> list[list[Work]]:
@@ -301,9 +312,9 @@ def _is_punctual(name: str, deployed: Deployed, progress: Progress) -> bool:
     if known is not None:
         return known
     partners = [
-        deployed.streams[partner].timing is not Timing.EXTERNAL or progress.punctual[partner]
+        is_stamped(deployed.streams[partner]) or progress.punctual[partner]
         for partner in deployed.partners.get(name, ())
-        if partner in progress.punctual or deployed.streams[partner].timing is not Timing.EXTERNAL
+        if partner in progress.punctual or is_stamped(deployed.streams[partner])
     ]
     return bool(partners) and all(partners)
 
@@ -317,6 +328,16 @@ def _check_progress(progress: Progress, start: Offset, deployed: Deployed, check
             f"progress.json is missing in {checkpoint}: nothing is known of the time of stream {known[0]!r}",
             hint="restore the checkpoint from a copy, or start with a new one",
         )
+
+
+def _have_reached(wait: Wait, bounds: Mapping[str, int], time: int) -> bool:
+    """Return whether the streams themselves are where an operator can continue."""
+    return all(bounds.get(name, time if wait.anyhow else BEGIN) >= wait.bound for name in wait.streams)
+
+
+def is_stamped(stream: Stream) -> bool:
+    """Return whether the tuples of a stream have the time at which they are read."""
+    return stream.timing in (Timing.INTERNAL, Timing.LATENT)
 
 
 def is_wall_clock(stream: Stream) -> bool:
@@ -461,7 +482,7 @@ def _clocks(deployed: Deployed, end: Offset) -> dict[str, int]:
     time = _clock(deployed, end.time)
     clocks = {}
     for name, stream in deployed.streams.items():
-        if stream.timing is not Timing.EXTERNAL:
+        if is_stamped(stream):
             clocks[name] = time
         elif end.streams[name].live:
             clocks[name] = time - stream.skew

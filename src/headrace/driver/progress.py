@@ -33,6 +33,7 @@ class Progress(Struct, frozen=True):
     lanes: dict[str, dict[str, int]] = {}  # bounds by stream of several lanes, and lane
     bounds: dict[str, int] = {}  # of results
     commands: int = 0  # in force in that micro-batch
+    caused: dict[str, int] = {}  # bounds on the times of raised events
 
     def of(self, streams: Mapping[str, Stream], running: Running) -> Progress:
         """Return this without what belongs to streams that had other sources, or whose frontiers were reset since."""

@@ -95,7 +95,7 @@ def declare_event(statement: rules.DeclareEvent, transaction: Transaction) -> No
             )
             raise NameFault(f"the column name {CASCADE!r} is reserved", span=statement.name.span, hint=hint)
     schema = Schema((*statement.columns, Field(CASCADE, Type.INT)))
-    stream = Stream(statement.name.text, schema, Connector(RAISED, {}), Timing.INTERNAL)
+    stream = Stream(statement.name.text, schema, Connector(RAISED, {}), Timing.CAUSED)
     transaction.define(stream, statement, f"event {stream.name}")
 
 

@@ -33,6 +33,7 @@ from headrace.commands.running_graph import closed_in, invariants_in, placement_
 from headrace.commands.shedders_in_force import place_shedders, shedders_in
 from headrace.engine.bounds.ets import BatchEts
 from headrace.engine.bounds.mode import MICRO_BATCHES
+from headrace.engine.bounds.wakeup import upstream_sources
 from headrace.engine.dispatch.in_force import cut_in, strategies_in
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import Guard
@@ -42,6 +43,7 @@ from headrace.errors import HostFault
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement, sorted_elsewhere
 from headrace.graph.stints import counterparts
+from headrace.model.action import RaiseEvent
 from headrace.model.page import Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import matches
@@ -81,6 +83,7 @@ class Bucket:
         self._receives: dict[VertexId, Receive] = {}
         self._exchanges: dict[VertexId, VertexId] = {}  # by origin
         self._closed: frozenset[VertexId] = frozenset()  # entrances at which no further tuple comes
+        self._raising: frozenset[VertexId] = frozenset()  # entrances of rules that raise events
 
     @staticmethod
     def restore(number: int, store: Store, cache: ChunkCache | None = None, rows: Iterable[Row] = ()) -> Bucket:
@@ -231,6 +234,7 @@ class Bucket:
             if isinstance(vertex.spec, Exchange) and (origin := exchange_of(vertex.id)) is not None
         }
         self._closed = closed_in(self.running)
+        self._raising = _raising(self.running, placement)
         received = {stream for spec in self._receives.values() for stream in spec.streams}
         # an exchange that is added again, with its query, starts from the beginning
         self.bounds = {
@@ -300,7 +304,7 @@ class Bucket:
         }
         self._ets.bounds = dict(self._reached(reached))
         for name in self._ets.bounds:
-            if self.engine.waits_for_time(name):
+            if name in self._raising or self.engine.waits_for_time(name):
                 self.engine.ask(name)
         self.engine.run(budget)
         self._ets.bounds = {}  # the tuples of the next micro-batch come first
@@ -408,6 +412,17 @@ def _graph_stays(command: Command) -> bool:
     return isinstance(command, _GRAPH_STAYS) or (
         isinstance(command, Set) and isinstance(command.setting, _GRAPH_STAYS_SET)
     )
+
+
+def _raising(running: Running, placement: Placement) -> frozenset[VertexId]:
+    """Return the entrances of rules that raise events: others may wait for the time of these."""
+    sources = upstream_sources(placement.keyed)
+    outputs = [
+        query.output
+        for query in running.queries
+        if query.reaction is not None and any(isinstance(action, RaiseEvent) for action in query.reaction.actions)
+    ]
+    return frozenset(source for output in outputs for source in sources.get(output, ()))
 
 
 def _moved(command: StopQuery, before: Running, after: Running) -> dict[VertexId, VertexId]:

@@ -183,8 +183,11 @@ class Ingest:
                 stamps = [_stamps(piece.rows, definition.time_column) for piece in pieces if isinstance(piece, Slice)]
                 known = (column.filter(column.is_between(EARLIEST, latest)) for column in stamps)
                 times.setdefault(work.stream, []).extend(column.to_numpy() for column in known)
-            elif any(isinstance(piece, Slice) and piece.rows.height for piece in pieces):
-                times.setdefault(work.stream, []).append(now)
+                continue
+            for piece in pieces:
+                if isinstance(piece, Slice) and piece.rows.height:
+                    is_caused = definition.timing is Timing.CAUSED and TS in piece.rows.columns
+                    times.setdefault(work.stream, []).append(piece.rows[TS].to_numpy() if is_caused else now)
         stints = {
             stint
             for schedule, current, streams in self._schedules
@@ -350,6 +353,8 @@ class Ingest:
         stream = self.streams.get(work.stream)
         if stream is None:
             return BEGIN
+        if stream.timing is Timing.CAUSED:
+            return work.newest
         if stream.timing is not Timing.EXTERNAL:
             return time
         return work.newest - stream.skew if work.newest > BEGIN else BEGIN
@@ -374,11 +379,14 @@ class Ingest:
                 rows = timed
             rows, late, newest = _split_late(rows, newest, definition.skew)
             statistics.oldest = _oldest(statistics.oldest, rows)
+        elif definition.timing is Timing.CAUSED and TS in rows.columns:
+            late = rows.filter(pl.col(TS) < newest)
+            rows = rows.filter(pl.col(TS) >= newest)
         else:
             rows = rows.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS))
         statistics.tuples += rows.height
         self._push(stream, rows)
-        if late is not None:
+        if late is not None and late.height:
             statistics.late += late.height
             # a late tuple is stamped with its arrival, so that windows over <stream>.late close
             self._push(late_stream(stream), late.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS)))

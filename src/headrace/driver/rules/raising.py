@@ -1,4 +1,4 @@
-"""The end of events that rules raise: such an event ends after all rules that raise it."""
+"""The time of events that rules raise: such an event comes as far, and ends, as all rules that raise it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,33 @@ def feeders(running: Running) -> dict[str, set[str]]:
         if wider == reached:
             return reached
         reached = wider
+
+
+def caused_bounds(
+    running: Running, bounds: Mapping[VertexId, int], raised: Mapping[str, int], *, has_backlog: bool
+) -> dict[str, int]:
+    """Return bounds on the times of the raised events that are still to come, after a micro-batch.
+
+    `bounds` are those of the results of rules, `raised` has the earliest time of each event that the micro-batch
+    raised. An event is not earlier than what leads to it. So in a cycle of rules, the bound is the least of the rules
+    outside and of the events on their way.
+    """
+    reached, outputs = feeders(running), raisers(running)
+    reads = {query.output: {stream.name for stream in query.streams} for query in running.queries}
+    caused: dict[str, int] = {}
+    for event, streams in reached.items():
+        cycle = {name for name in streams if event in reached.get(name, ())}
+        rules = {output for name in cycle or {event} for output in outputs.get(name, ())}
+        outside = [
+            output
+            for output in rules
+            if not any(name in cycle or cycle & reached.get(name, set()) for name in reads[output])
+        ]
+        bound = min((bounds.get(output, BEGIN) for output in outside), default=BEGIN)
+        if cycle:
+            bound = BEGIN if has_backlog else min([bound, *(raised[name] for name in cycle if name in raised)])
+        caused[event] = bound
+    return caused
 
 
 def is_over(event: str, feeders: Mapping[str, set[str]], ended: Mapping[str, bool], progress: Progress) -> bool:

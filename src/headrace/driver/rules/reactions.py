@@ -22,6 +22,7 @@ from headrace.errors import HeadraceError
 from headrace.model.action import CASCADE, CallFunction, CallWebhook, RaiseEvent, SwitchQuery
 from headrace.model.calendar import python_rows
 from headrace.model.page import Page
+from headrace.model.schema import TS
 from headrace.operators.expressions.evaluate import compile_expr
 
 #: Starts (True) or stops a query by name.
@@ -37,7 +38,7 @@ class Reactions:
         self._directory = directory
         self.counters = RuleCounters()
         self.outbox = Outbox(directory, self.functions, self.counters, threads=threads)
-        self.raised: frozenset[str] = frozenset()  # events of the last micro-batch
+        self.raised: dict[str, int] = {}  # events of the last micro-batch, with the earliest time of each
 
     def react(self, batch: int, running: Running, detected: Mapping[str, Sequence[Page]], *, ended: bool) -> None:
         """Act on detections by rule; `ended`: nothing is read after this micro-batch."""
@@ -90,7 +91,10 @@ class Reactions:
                 self.outbox.keep(firing.rule, [failure(firing, at, number, firing.detections()[at], error.message, 1)])
 
     def _raise(self, batch: int, firings: Sequence[Firing], read: set[str], ended: bool) -> None:
-        """Leave raised events for the next micro-batch; those that no query reads are dropped."""
+        """Leave raised events for the next micro-batch, with the times of the detections.
+
+        Those that no query reads are dropped.
+        """
         raised: dict[str, list[pl.DataFrame]] = {}
         for firing in firings:
             for number, action in enumerate(firing.reaction.actions):
@@ -98,18 +102,22 @@ class Reactions:
                     rows = self._raised(firing, number, action, ended)
                     if rows.height and action.event in read:
                         raised.setdefault(action.event, []).append(rows)
+        self.raised = {}
         for event, frames in raised.items():
-            stream_spool(event, self._directory).put(batch, pl.concat(frames))
-        self.raised = frozenset(raised)
+            rows = pl.concat(frames)
+            stream_spool(event, self._directory).put(batch, rows)
+            self.raised[event] = min(rows[TS].to_list())
 
     def _raised(self, firing: Firing, number: int, action: RaiseEvent, ended: bool) -> pl.DataFrame:
         """Return the tuples of an event; those beyond the limit of the cascade are failures."""
         rows = Page.decode(firing.rows).rows
         values = [compile_expr(expr).alias(name) for name, expr in action.columns]
         # a constant becomes a column of its own length, not of one row
-        made = rows.with_columns(*values, compile_expr(action.cascade).cast(pl.Int32).alias(CASCADE)).select(
-            [name for name, _ in action.columns] + [CASCADE]
-        )
+        made = rows.with_columns(
+            *values,
+            compile_expr(action.cascade).cast(pl.Int32).alias(CASCADE),
+            pl.Series(TS, firing.instants, dtype=pl.Int64),
+        ).select([name for name, _ in action.columns] + [CASCADE, TS])
         limit = firing.reaction.effort.cascade
         failures = []
         for at, depth in enumerate(made[CASCADE].to_list()):
