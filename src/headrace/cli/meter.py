@@ -89,6 +89,7 @@ class Meter:
         """Return the streams of which records that have come are not read yet."""
         streams = [
             f"{name} {milliseconds(stream.behind / MILLISECOND)} behind"
+            + (f" ({stream.backlog})" if stream.unread else "")
             for name, stream in self.latest.streams.items()
             if stream.behind
         ]

@@ -126,6 +126,15 @@ class KeepingSource(Protocol):
 
 
 @runtime_checkable
+class MeasuredSource(Protocol):
+    """A source that knows how much has come and is not read yet."""
+
+    def unread(self, offset: Offset) -> int:
+        """Return how much lies after `offset`, as `latest` saw it last: rows, or bytes (`kinds.unread_unit`)."""
+        ...
+
+
+@runtime_checkable
 class SkippingSource(Protocol):
     """A source that can leave out records without reading them.
 

@@ -107,6 +107,11 @@ def check_source(stream: Stream) -> None:
             check_names(stream.connector, ())
 
 
+def unread_unit(kind: str) -> str:
+    """Return in what a source of a kind measures what it has not read (`MeasuredSource`)."""
+    return "bytes" if kind in ("FILES", "SOCKET") else "rows"
+
+
 def refused(sink: Connector, rows: pl.DataFrame) -> pl.Series | None:
     """Return for each row why a sink cannot hold it, NULL if it can; None if it can hold all rows."""
     form = sink.options.get("format", _DEFAULT_FORMATS.get(sink.kind))

@@ -119,6 +119,10 @@ class SocketSource:
         waiting = self._receiver is not None and self._receiver.has_lines()
         return not waiting and (offset or 0) >= self._end()
 
+    def unread(self, offset: Offset) -> int:
+        """Return the number of bytes that were received after an offset."""
+        return max(0, self._end() - (offset or 0))
+
     def forget(self, offset: Offset) -> None:
         """Delete segments that lie before `offset`; the newest stays, it says where to go on."""
         files.remove(*self._done(offset), durable=False)  # a segment that comes back is not read again

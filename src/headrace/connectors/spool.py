@@ -173,6 +173,10 @@ class SpoolSource:
     def finished(self, offset: Offset) -> bool:
         return not self._spool.files(offset)
 
+    def unread(self, offset: Offset) -> int:
+        """Return the number of rows after an offset."""
+        return sum(file.rows for file in self._spool.files(offset))
+
     def keeps(self, offset: Offset) -> bool:
         return self._spool.keeps(offset)
 

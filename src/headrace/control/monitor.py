@@ -103,6 +103,11 @@ class Monitor:
             usual=self._usual(rates),
             buckets=len(reports),
             is_first=self.looks <= STARTING,
+            unread_rows={
+                name: stream.unread
+                for name, stream in statistics.streams.items()
+                if stream.unread and stream.unread_unit == "rows"
+            },
             behind={name: stream.behind / SECOND for name, stream in statistics.streams.items() if stream.behind},
         )
 

@@ -89,4 +89,5 @@ class Observation(Struct, frozen=True):
     usual: Usual
     buckets: int
     is_first: bool  # one of the first micro-batches, which start processes and read what came before
+    unread_rows: Mapping[str, int] = {}  # streams with unread records: how many, where that is known
     behind: Mapping[str, float] = {}  # streams with unread records: for how long at most these have been there, seconds

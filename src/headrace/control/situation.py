@@ -44,15 +44,20 @@ def short_of_results(situation: Situation) -> dict[str, PromiseCheck]:
 
     Without more input, nothing would give them more results.
     """
-    behind = situation.observation.behind
     short = {}
     for query in situation.running.queries:
         check = must(situation, query.query, "throughput")
-        delay = max((behind.get(stream.name, 0.0) for stream in query.streams), default=0.0)
+        delay = max((_delay(situation.observation, stream.name) for stream in query.streams), default=0.0)
         waits = situation.observation.queries[query.query].waiting > 0
         if check is not None and not check.is_kept and (waits or delay > BEHIND):
             short[query.query] = check
     return short
+
+
+def _delay(observation: Observation, stream: str) -> float:
+    """Return by how many seconds a stream is behind: by the age of unread records, or by the time to read them."""
+    rows, rate = observation.unread_rows.get(stream, 0), observation.rates.get(stream, 0.0)
+    return max(observation.behind.get(stream, 0.0), rows / rate if rate > 0 else 0.0)
 
 
 def must(situation: Situation, query: str, measure: Measure) -> PromiseCheck | None:

@@ -16,6 +16,7 @@ from headrace.commands.running import Running
 from headrace.connectors.connector import (
     KeepingSource,
     LanedSource,
+    MeasuredSource,
     PacedSource,
     SkippingSource,
     Source,
@@ -157,6 +158,7 @@ class Intake:
             ended=ended and (before.ended or _is_over(name, deployed, start, progress)),
             live=complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none",
             fresh=time if caught_up else before.fresh,
+            unread=0 if complete or not isinstance(source, MeasuredSource) else source.unread(at),
             source=stream.source,
             # what a bounded stream has read is not further ahead than its bound was
             leads=before.leads or (start.time > BEGIN and reached > start.time + AHEAD),
@@ -232,6 +234,7 @@ class Intake:
                 for name, stream in deployed.streams.items()
                 if (late := _behind(stream, end, end.streams[name]))
             },
+            unread={name: unread for name in deployed.streams if (unread := end.streams[name].unread)},
             budget=end.budget,
             dropped=[
                 *(repair.query for repair in self.deployments.repairs() if end.commands <= repair.commands),
@@ -255,10 +258,11 @@ def _budget(running: Running, progress: Progress) -> int | None:
 def _behind(stream: Stream, end: Offset, at: StreamAt) -> int:
     """Return for how long at most unread records have been there (microseconds); 0 if all that had come are read.
 
-    Records with timestamps of their own have not been there for longer than their timestamps say.
+    Records with timestamps of their own have not been there for longer than their timestamps say, unless these lead the
+    clock.
     """
     since = at.fresh
-    if stream.timing is Timing.EXTERNAL and at.fresh < end.time:
+    if stream.timing is Timing.EXTERNAL and at.fresh < end.time and at.newest <= end.time + stream.skew:
         since = max(since, min(at.newest, end.time - MILLISECOND))
     return max(0, end.time - since)
 

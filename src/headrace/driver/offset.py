@@ -22,6 +22,7 @@ class StreamAt(Struct, frozen=True, kw_only=True):
     ended: bool = False  # whether no tuple follows
     live: bool = False  # whether the clock bounds the timestamps still to come, since all that arrived was read
     fresh: int  # when all that had arrived was last read, microseconds
+    unread: int = 0  # how much had come and was left: rows, or bytes
     source: str = ""  # of the definition: a stream of the same name with another source is another one
     leads: bool = False  # whether its timestamps were further ahead of the clock than those of others may be
     idle: bool = False  # no query has it, so it waits where it is

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
 from headrace.commands.shedders_in_force import readers_of, shedders_in
+from headrace.connectors.kinds import unread_unit
 from headrace.engine.statistics import (
     GuardStatistics,
     QueryStatistics,
@@ -67,7 +68,7 @@ class Totals:
             asked=before.asked + sum(report.asked for report in reports),
             queues=reduce(QueueStatistics.plus, (report.queues for report in reports), QueueStatistics()),
             vertices={name: counts.total() for name, counts in self._vertices.items()},
-            streams=self._stream_totals(reports),
+            streams=self._stream_totals(reports, running),
             queries=_with_latency(queries, reports, running, delivered),
             guards=self._add_guards(before.guards, reports),
             purged=before.purged + sum(report.purged for report in reports),
@@ -98,9 +99,19 @@ class Totals:
                 for name, counts in task.streams.items():
                     self._streams.setdefault(name, StreamCounts()).add(counts)
 
-    def _stream_totals(self, reports: Sequence[Report]) -> dict[str, StreamStatistics]:
+    def _stream_totals(self, reports: Sequence[Report], running: Running) -> dict[str, StreamStatistics]:
+        units = {stream.name: unread_unit(stream.connector.kind) for query in running.known for stream in query.streams}
         behind = {name: time for report in reports for name, time in report.behind.items()}
-        return {name: replace(counts.total(), behind=behind.get(name, 0)) for name, counts in self._streams.items()}
+        unread = {name: count for report in reports for name, count in report.unread_input.items()}
+        return {
+            name: replace(
+                counts.total(),
+                behind=behind.get(name, 0),
+                unread=unread.get(name, 0),
+                unread_unit=units.get(name, "rows"),
+            )
+            for name, counts in self._streams.items()
+        }
 
     def _add_guards(
         self, before: Mapping[tuple[str, str], GuardStatistics], reports: Sequence[Report]

@@ -146,6 +146,17 @@ class StreamStatistics(Struct, frozen=True):
     newest: int | None = None  # the newest timestamp seen, microseconds
     frontier: int | None = None  # a lower bound on the timestamps still to come, microseconds
     behind: int = 0  # for how long at most records that are not read yet have been there, microseconds
+    unread: int = 0  # how much that is
+    unread_unit: str = "rows"  # or bytes
+
+    @property
+    def backlog(self) -> str:
+        """Return how much is not read, as people write it; '-' if nothing is known to be."""
+        if not self.unread:
+            return "-"
+        if self.unread_unit == "rows":
+            return f"{self.unread:,} rows"
+        return f"{self.unread / 2**20:,.1f} MB" if self.unread >= 2**20 else f"{self.unread / 2**10:,.1f} kB"
 
 
 class QueryStatistics(Struct, frozen=True):

@@ -21,7 +21,9 @@ from headrace.session.show_settings import setting_text, show_settings
 from headrace.session.stints import state_of
 
 #: Columns whose numbers only the process that runs the queries knows.
-COUNTS = frozenset({"tuples", "bad", "late", "behind", "results", "failed", "detections", "called", "waiting"})
+COUNTS = frozenset(
+    {"tuples", "bad", "late", "behind", "unread", "results", "failed", "detections", "called", "waiting"}
+)
 
 
 def show(
@@ -152,9 +154,18 @@ def _streams(catalog: Catalog, statistics: Statistics) -> Listing:
         counts = statistics.streams.get(stream.name, StreamStatistics())
         behind = format_duration(counts.behind - counts.behind % MILLISECOND) if counts.behind >= MILLISECOND else "-"
         rows.append(
-            (stream.name, stream.connector.kind, stream.timing.value, counts.tuples, counts.bad, counts.late, behind)
+            (
+                stream.name,
+                stream.connector.kind,
+                stream.timing.value,
+                counts.tuples,
+                counts.bad,
+                counts.late,
+                behind,
+                counts.backlog,
+            )
         )
-    return Listing(("stream", "source", "timestamps", "tuples", "bad", "late", "behind"), tuple(rows))
+    return Listing(("stream", "source", "timestamps", "tuples", "bad", "late", "behind", "unread"), tuple(rows))
 
 
 def _queries(

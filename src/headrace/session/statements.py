@@ -242,9 +242,11 @@ class Statements:
         """Return a note on streams of which the rate of reading, which the forecast uses, is not that of arrival."""
         latest = self._deployment.control.latest
         behind = {} if latest is None else {name: latest.behind[name] for name in streams if name in latest.behind}
+        counted = self._statistics.streams
+        unread = {name: f" ({counted[name].backlog} unread)" for name in behind if counted[name].unread}
         return "".join(
-            f"\n{name} is {seconds:.1f} s behind: the forecast goes by the rate at which it is read, which is less "
-            "than the rate at which it arrives while it falls behind, and more while it catches up"
+            f"\n{name} is {seconds:.1f} s behind{unread.get(name, '')}: the forecast goes by the rate at which it is "
+            "read, which is less than the rate at which it arrives while it falls behind, and more while it catches up"
             for name, seconds in behind.items()
         )
 

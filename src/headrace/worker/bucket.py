@@ -384,6 +384,7 @@ class Bucket:
             time=self.time,
             arrived=inbox.arrived(),
             behind=inbox.behind(),
+            unread_input=inbox.unread(),
             bounds=observed.bounds,
             vertices=observed.vertices,
             tasks=[control.counts for control in inbox.controls if control.counts is not None],

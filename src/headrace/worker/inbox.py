@@ -66,6 +66,10 @@ class Inbox:
         """Return when the oldest tuple of each stream can have come."""
         return {stream: time for control in self.controls for stream, time in control.arrived.items()}
 
+    def unread(self) -> dict[str, int]:
+        """Return how much of streams is left unread, in rows or bytes."""
+        return {stream: unread for control in self.controls for stream, unread in control.unread.items()}
+
     def behind(self) -> dict[str, int]:
         """Return for how long at most unread records of streams have been there."""
         return {stream: time for control in self.controls for stream, time in control.behind.items()}

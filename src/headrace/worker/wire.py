@@ -133,6 +133,7 @@ class Control(Struct, frozen=True, kw_only=True):
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
     behind: dict[str, int] = {}  # of streams of which something is left unread: for how long at most it has been there
+    unread: dict[str, int] = {}  # of these streams: how much that is, rows or bytes
     counts: TaskCounts | None = None  # None in the controls of all buckets but one
 
 
@@ -143,6 +144,7 @@ class Report(Struct, frozen=True, kw_only=True):
     time: int
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
     behind: dict[str, int] = {}  # of streams of which something is left unread: for how long at most it has been there
+    unread_input: dict[str, int] = {}  # of these streams: how much that is, rows or bytes
     bounds: dict[str, int] = {}  # of Output and Exchange vertices
     vertices: dict[str, VertexCounts] = {}
     tasks: list[TaskCounts] = []  # of the ingest tasks that sent their counts to this bucket

@@ -20,6 +20,7 @@ from headrace.commands.command import (
 from headrace.commands.running import Running
 from headrace.control.controller import Memory, control
 from headrace.control.observation import Observation
+from headrace.control.situation import short_of_results, situation_of
 from headrace.control.suspension import REST
 from headrace.driver.deployed import Deployments
 from headrace.model.qos import qos_of
@@ -179,6 +180,16 @@ def test_others_shed_for_a_throughput_that_must_be_kept_if_there_is_unread_input
     assert any("a throughput MUST be kept" in reason for reason in said)
     again = control(memory, enough, running)  # what helps goes on while it is needed
     assert not any(isinstance(command, UseShedders) and not command.shedders for command in again.commands)
+
+
+def test_rows_that_take_long_to_read_are_unread_input_whatever_their_timestamps_say(tmp_path: Path) -> None:
+    run = simulated(tmp_path, query("strict", "bids", "throughput '1000/s' MUST"), query("lazy", "asks"))
+    run.run({"bids": 0.7 * CAPACITY, "asks": 0.9 * CAPACITY}, 30)
+    seen = observed(run, results=10.0, behind=0.001)
+    few, many = (replace(seen, unread_rows={"bids": round(seen.rates["bids"] * seconds)}) for seconds in (1, 9))
+    begun = {"strict": 0, "lazy": 0}
+    assert "strict" not in short_of_results(situation_of(few, run.running, begun))
+    assert "strict" in short_of_results(situation_of(many, run.running, begun))
 
 
 def test_a_query_is_suspended_for_a_throughput_that_must_be_kept(tmp_path: Path) -> None:

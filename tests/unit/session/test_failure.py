@@ -64,15 +64,21 @@ def test_unread_input_is_shown_with_its_age(tmp_path: Path) -> None:
             assert deployment.step()
         behind = {row["stream"]: row["behind"] for row in rows_of(session, "SHOW STREAMS")}
         assert behind == {"t": "41 s", "quiet": "-"}  # at planning, records up to the 19th second had been read
+        assert {row["stream"]: row["unread"] for row in rows_of(session, "SHOW STREAMS")} == {
+            "t": "30 rows",
+            "quiet": "-",
+        }
         assert deployment.control.latest is not None
         assert deployment.control.latest.behind == {"t": 41.0}
+        assert deployment.control.latest.unread_rows == {"t": 30}
         meter = Meter()
         meter.look(session.statistics())
         assert "0 tuples queued" in meter.headline()
-        assert meter.headline().endswith("unread input: t 41.0 s behind")
+        assert meter.headline().endswith("unread input: t 41.0 s behind (30 rows)")
         (message,) = session.execute("EXPLAIN CAPACITY q")
         assert isinstance(message, Message)
-        assert "t is 41.0 s behind: the forecast goes by the rate at which it is read" in message.text
+        assert "t is 41.0 s behind (30 rows unread): the forecast goes by the rate at which it is read" in message.text
         while deployment.step():
             pass
         assert {row["behind"] for row in rows_of(session, "SHOW STREAMS")} == {"-"}
+        assert {row["unread"] for row in rows_of(session, "SHOW STREAMS")} == {"-"}

@@ -79,6 +79,7 @@ class FileIndex:
         self._directories: list[str] = []
         self._entries: list[Entry] = []
         self._known: dict[str, int] = {}  # sizes
+        self._ends: list[int] = []  # bytes in each file and in those before it
         self._mark = mark
         self._is_hurried = False
         self.is_waiting = False  # for the end of a file that is still being written
@@ -96,6 +97,10 @@ class FileIndex:
                 hint="the checkpoint is damaged or belongs to another stream; restore it or start with a new one",
             )
         return self._entries[number]
+
+    def bytes_before(self, number: int) -> int:
+        """Return how many bytes there are in the files before one of them."""
+        return self._ends[min(number, len(self._ends)) - 1] if number and self._ends else 0
 
     def refresh(self) -> None:
         """Add the files that appeared since the last look, oldest first; durable before it returns."""
@@ -184,6 +189,7 @@ class FileIndex:
     def _add(self, entries: list[Entry]) -> None:
         self._entries += entries
         for entry in entries:
+            self._ends.append(self.bytes_before(len(self._ends)) + entry.size - entry.begin)
             self._known.pop(entry.path, None)  # the one that was found last comes last
             self._known[entry.path] = entry.size
 

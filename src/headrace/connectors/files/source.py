@@ -220,6 +220,17 @@ class FilesSource:
         index.refresh()
         return bool((offset or [0, 0])[0] >= len(index)) and not index.is_waiting
 
+    def unread(self, offset: Offset) -> int:
+        """Return the number of bytes after an offset; within a file of rows, in proportion to the rows."""
+        index = self._index()
+        number, position = map(int, offset or (0, 0))
+        waiting = index.bytes_before(len(index)) - index.bytes_before(number)
+        if number >= len(index) or not position:
+            return waiting
+        entry = index[number]
+        done = max(0, position - entry.begin)
+        return waiting - (done if self._layout.is_text else entry.size * position // max(1, self._length(entry)))
+
     def hurry(self) -> None:
         """Read what there is of files that are still being written: the stream ends."""
         self._index().hurry()

@@ -29,7 +29,7 @@ from headrace.connectors.generator.arrivals import (
 from headrace.connectors.generator.values import Values, default_values, draw, parse_values, seconds
 from headrace.connectors.options import check_names, duration, near, real, text, whole
 from headrace.errors import NameFault, TypeFault
-from headrace.model.time import parse_instant
+from headrace.model.time import SECOND, parse_instant
 from headrace.model.types import Type
 
 OPTIONS = ("rate", "process", "seed", "start", "rows", "speed", "delay", "on", "off", "flows")
@@ -75,11 +75,13 @@ class GeneratorSource:
         self._delay = parse_values(str(options["delay"]), Type.DOUBLE) if "delay" in options else None
         self._values = {field.name: _values(stream, field.name, field.type) for field in stream.schema}
         self._caught_up: Offset = None
+        self._due = 0  # rows that were due when `latest` was called last, about
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
         """Take the tuples whose time has come, at most `limit`."""
         origin, cell, row, taken = start or [now, 0, 0, 0]
         until = int((now - origin) * self._speed)
+        self._due = round(self._process.rate * max(0, until) / SECOND)
         length = cell_length(self._process)
         remaining = limit if self._rows is None else min(limit, self._rows - taken)
         while remaining > 0 and cell * length <= until:
@@ -146,6 +148,12 @@ class GeneratorSource:
 
     def caught_up(self, offset: Offset) -> bool:
         return offset is not None and bool(offset == self._caught_up)
+
+    def unread(self, offset: Offset) -> int:
+        """Return about how many rows were due and are not read."""
+        taken = 0 if offset is None else offset[3]
+        due = self._due if self._rows is None else min(self._due, self._rows)
+        return 0 if self.caught_up(offset) else max(0, due - taken)
 
     def forget(self, offset: Offset) -> None:
         """Do nothing: nothing is kept."""

@@ -195,6 +195,12 @@ class KafkaSource:
         ends = self._ends()
         return len(offset["at"]) >= len(ends) and all(at >= end for at, end in zip(offset["at"], ends, strict=False))
 
+    def unread(self, offset: Offset) -> int:
+        """Return the number of offsets up to the ends of the partitions."""
+        reached = [] if offset is None else offset["at"]
+        ends = self._ends()
+        return sum(end - at for end, at in zip(ends, [*reached, *[0] * len(ends)], strict=False) if end > at)
+
     def forget(self, offset: Offset) -> None:
         """Do nothing: the topic is not ours."""
 

@@ -321,6 +321,15 @@ def test_time_in_the_value_must_be_read() -> None:
     assert not all_of(source.read_without(split, None, [pattern((SEGMENT, unequal(4)))]))[2]
 
 
+def test_unread_offsets_are_those_up_to_the_ends_of_all_partitions() -> None:
+    topic = keyed(100)
+    source = make(topic, key="segment")
+    at = source.latest(source.latest(None, now=0, limit=1), now=0, limit=1000)
+    assert source.unread({"from": [0] * 4, "at": [0, 0]}) == 100
+    assert source.unread({"from": [0] * 4, "at": [1, 2, 3, 4]}) == 90
+    assert source.unread(at) == 0
+
+
 SECOND = 1_000_000
 
 
