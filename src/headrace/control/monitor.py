@@ -23,6 +23,8 @@ STARTING = 3
 #: Recent rates are means over the first of these times (microseconds), usual ones over the second; at least two looks
 #: are kept.
 _RECENT, _USUAL = 2 * SECOND, 30 * SECOND
+#: What is new has a usual rate after this time.
+_YOUNG = 4 * SECOND
 #: The weight of the newest micro-batch in the costs of operators, and the tuples it must have had.
 _NEWEST, _FEW = 0.2, 50
 #: The shortest time between two micro-batches grows by this factor until a shorter one is seen.
@@ -223,11 +225,14 @@ def _from_to(before: _Counted, after: _Counted) -> VertexCost | None:
 def _rates(
     before: Sequence[Mapping[str, int]], after: Mapping[str, int], times: Sequence[int], now: int
 ) -> dict[str, float]:
-    """Return the rates since the first look that knows each name: what is new has not had the whole time."""
+    """Return the rates since the first look that knows each name: what is new has not had the whole time.
+
+    What is very new has no rate: its first micro-batch says little.
+    """
     rates = {}
     for name, count in after.items():
         first = next((place for place, counts in enumerate(before) if name in counts), None)
-        if first is not None and now > times[first]:
+        if first is not None and (first == 0 or now - times[first] >= _YOUNG) and now > times[first]:
             rates[name] = (count - before[first][name]) * SECOND / (now - times[first])
     return rates
 

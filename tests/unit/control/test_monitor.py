@@ -60,7 +60,7 @@ def test_a_new_stream_has_its_usual_rate_since_it_began() -> None:
     for _ in range(60):
         deployment.batch(3000)
     deployment.others = StreamCounts()
-    for _ in range(8):
+    for _ in range(12):
         deployment.others.add(StreamCounts(tuples=1000))
         seen = deployment.batch(3000)
     assert seen.usual.rates["bids"] == pytest.approx(6000, rel=0.01)

@@ -171,15 +171,16 @@ def _elapsed(does: Behavior, inputs: tuple[Input, ...], measured: VertexFacts) -
     fills = [(origin.rate, window) for origin, window in zip(inputs, does.windows, strict=False) if origin.rate]
     if measured.taken is None or measured.held is None or not fills:
         return math.inf
-    longest = max(window for _, window in fills)
     held = max(0.0, measured.held - does.kept)
+    if held >= sum(rate * window for rate, window in fills):
+        return math.inf
     low = measured.taken / sum(origin.rate for origin in inputs)
     high = max(low, held / min(rate for rate, _ in fills))
     for _ in range(60):
         middle = (low + high) / 2
         content = sum(rate * min(window, middle) for rate, window in fills)
         low, high = (middle, high) if content < held else (low, middle)
-    return math.inf if high >= longest else high
+    return high
 
 
 def _memory(
@@ -193,7 +194,7 @@ def _memory(
     if measured.held is None:
         return windows, does.kept, does.kept_size
     size = does.kept_size
-    if measured.held and measured.state_bytes and (now is does or measured.held >= _MANY):
+    if measured.held and measured.state_bytes and (now == does or measured.held >= _MANY):
         size = measured.state_bytes / measured.held
     rates = [origin.rate for origin in inputs]
     so_far = sum(rate * window for rate, window in zip(rates, now.windows, strict=False) if rate) + now.kept
