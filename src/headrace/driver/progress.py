@@ -44,7 +44,8 @@ class Progress(Struct, frozen=True):
         newest = {name: time for name, time in self.newest.items() if name not in others}
         punctual = {name: kept for name, kept in self.punctual.items() if name not in others}
         lanes = {name: bounds for name, bounds in self.lanes.items() if name not in others}
-        return msgspec.structs.replace(self, newest=newest, punctual=punctual, lanes=lanes)
+        caused = {name: bound for name, bound in self.caused.items() if name not in others}
+        return msgspec.structs.replace(self, newest=newest, punctual=punctual, lanes=lanes, caused=caused)
 
 
 _decoder = msgspec.json.Decoder(Progress)

@@ -8,6 +8,7 @@ from headrace.catalog.definitions import RAISED, Stream, Timing
 from headrace.commands.command import AddQuery, ResetFrontier, StartQuery, StopQuery
 from headrace.commands.running import Running
 from headrace.commands.running_graph import sharing_in_transit
+from headrace.driver.rules.raising import feeders
 from headrace.errors import HostFault, NameFault, NotSupported, QueryError, Span
 from headrace.language.syntax import statements
 from headrace.model.stint import Stint
@@ -25,11 +26,14 @@ def reset_frontier(statement: statements.ResetFrontier, transaction: Transaction
     if transaction.deployed.draining:
         hint = "use a new --checkpoint for a new run"
         raise HostFault("this checkpoint has been drained: its streams are closed", hint=hint)
-    readers = [query for query in transaction.deployed.queries if _reads(query, stream)]
+    events = sorted(event for event, streams in feeders(transaction.deployed).items() if stream.name in streams)
+    readers = [query for query in transaction.deployed.queries if _reads(query, {stream.name, *events})]
     others = tuple(query for query in transaction.deployed.queries if query not in readers)
     for query in readers:
         _check_apart(query, msgspec.structs.replace(transaction.deployed, queries=others), statement.stream.span)
     transaction.send(ResetFrontier(stream.name, to, stream.skew))
+    for event in events:  # what rules raise because of its tuples goes on with it
+        transaction.send(ResetFrontier(event, to, 0))
     for query in readers:
         stints = [query, *transaction.deployed.early_of(query.query)]
         for stint in stints:
@@ -58,8 +62,8 @@ def _stream(statement: statements.ResetFrontier, transaction: Transaction) -> St
     return stream
 
 
-def _reads(query: AddQuery, stream: Stream) -> bool:
-    return any(read.name == stream.name for read in query.streams)
+def _reads(query: AddQuery, streams: set[str]) -> bool:
+    return any(stream.name in streams for stream in query.streams)
 
 
 def _check_apart(query: AddQuery, others: Running, span: Span) -> None:

@@ -95,7 +95,11 @@ def declare_event(statement: rules.DeclareEvent, transaction: Transaction) -> No
             )
             raise NameFault(f"the column name {CASCADE!r} is reserved", span=statement.name.span, hint=hint)
     schema = Schema((*statement.columns, Field(CASCADE, Type.INT)))
-    stream = Stream(statement.name.text, schema, Connector(RAISED, {}), Timing.CAUSED)
+    known = transaction.catalog.get(statement.name.text)
+    # one of an earlier version goes on as it was: its tuples have the time at which they are read
+    is_older = isinstance(known, Stream) and known.connector.kind == RAISED and known.timing is Timing.INTERNAL
+    timing = Timing.INTERNAL if is_older and not statement.or_replace else Timing.CAUSED
+    stream = Stream(statement.name.text, schema, Connector(RAISED, {}), timing)
     transaction.define(stream, statement, f"event {stream.name}")
 
 

@@ -6,10 +6,12 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from headrace.catalog.definitions import Stream, Timing
 from headrace.hosts.local import LocalDeployment
-from headrace.session import Session
+from headrace.session import Message, Session
 from headrace.testing.clock import VirtualClock
 
 NEW_YEAR = datetime.datetime.fromisoformat("2026-01-01")
@@ -158,3 +160,33 @@ def test_raised_events_keep_their_times_over_a_restart(tmp_path: Path) -> None:
         session.push("a", rows(12, 25))
         work(session)
         assert windows(session) == [(0, 2), (10, 1)]
+
+
+def test_a_reset_of_the_cause_resets_the_event() -> None:
+    with Session(host="local", buckets=2) as session:
+        session.execute(
+            STREAMS.replace("SKEW 2 SECONDS", "SKEW 2 SECONDS AHEAD UNLIMITED")
+            + PAIRED.format(mode="RECENT")
+            + "CREATE QUERY late AS SELECT v FROM up.late INTO MEMORY"
+        )
+        session.push("a", [*rows(1), {"at": "2100-01-01", "v": 7}])
+        session.push("b", rows(2))
+        work(session)
+        work(session)
+        (said,) = session.execute("ALTER STREAM a RESET FRONTIER TO TIMESTAMP '2026-01-01 00:00:03'")
+        assert said == Message("stream a goes on from 2026-01-01 00:00:03; rise, pairs, late began anew")
+        session.push("a", rows(4))
+        session.push("b", rows(5))
+        work(session)
+        session.drain(60)
+        assert pairs(session) == [(1, 2), (4, 5)]
+        assert session.results("late") == []
+
+
+def test_an_event_of_an_earlier_version_goes_on_by_the_time_of_reading() -> None:
+    with Session(host="local") as session:
+        session.execute(STREAMS)
+        known = session.catalog.find("up")
+        assert isinstance(known, Stream)
+        session.catalog.replace(msgspec.structs.replace(known, timing=Timing.INTERNAL))
+        assert session.execute("CREATE EVENT up (v INT)") == [Message("event up already exists")]
