@@ -170,6 +170,31 @@ ROLLED = History(
     seed=7,
 )
 
+TIMED = History(
+    "stints by time, and a frontier that is reset",
+    (
+        Execute(
+            STREAMS
+            + COUNTS.replace(
+                "counts AS", "counts START '2026-01-01 00:00:01' STOP '2026-01-01 00:00:03' EVERY 4 SECONDS AS"
+            )
+            + MOST.replace("FROM counts", "FROM (SELECT count(*) AS n FROM t [RANGE 2 SECONDS])").replace(
+                "most AS SELECT",
+                "most START '2026-01-01 00:00:01' STOP '2026-01-01 00:00:03' EVERY 4 SECONDS AS SELECT",
+            )
+        ),
+        Push("s", (*FIRST, *SECOND)),
+        Push("t", (*FIRST, *SECOND, *THIRD)),
+        Push("s", rows_of((50, 1, 1))),
+        Execute("ALTER STREAM s RESET FRONTIER TO TIMESTAMP '2026-01-01 00:00:08';"),
+        Push("s", (*THIRD, *rows_of((14, 2, 2), (17, 1, 5), (18, 2, 6)))),
+        Restart(),
+        Push("s", rows_of((21, 1, 4), (22, 1, 3))),
+        Drain(),
+    ),
+    seed=9,
+)
+
 PRESSED = History(
     "a promise that makes the controller act",
     (
@@ -192,4 +217,4 @@ PRESSED = History(
     tick=1_000_000,
 )
 
-HISTORIES = (WINDOWS, REPLACED, JOINED, FAILING, RULES, FEEDBACK, REPORTS, STARTED, ROLLED, PRESSED)
+HISTORIES = (WINDOWS, REPLACED, JOINED, FAILING, RULES, FEEDBACK, REPORTS, STARTED, ROLLED, TIMED, PRESSED)
