@@ -1,7 +1,8 @@
 """Fuzzing: random statements, damaged bytes and random queries that run: does anything but an error of ours come out?
 
 `python -m benches.fuzz --count 100000 --seed 0` tries as many as wanted, on all cores, and prints what is wrong with
-the seeds that repeat it.
+the seeds that repeat it. `python -m benches.fuzz --spark --count 60` runs queries in one deployment on Spark, and
+compares them with the local host.
 """
 
 from __future__ import annotations
@@ -91,7 +92,13 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", choices=KINDS, default=None)
     parser.add_argument("--processes", type=int, default=None)
+    parser.add_argument("--spark", action="store_true", help="run COUNT random queries in one deployment on Spark")
     chosen = parser.parse_args()
+    if chosen.spark:
+        outcome = run_fuzz.check_on_spark(range(chosen.seed, chosen.seed + chosen.count))
+        print(f"on Spark: {outcome.accepted} accepted, {outcome.refused} refused, {len(outcome.wrong)} wrong")
+        print(*outcome.wrong, sep="\n")
+        sys.exit(int(bool(outcome.wrong)))
     failed = False
     for name, try_ in KINDS.items():
         if chosen.kind in (None, name):

@@ -21,14 +21,10 @@ _LINE_SEAL_SIZE = 9
 
 def read(path: Path) -> bytes:
     """Return the content of a file; raise FileNotFoundError if there is none, and a fault if it is damaged."""
-    data = files.read(path)
-    seal = _SEAL.fullmatch(data[-_SEAL_SIZE:])
-    if seal is None:
-        return data
-    content = data[:-_SEAL_SIZE]
-    if _checksum(content) != seal[1]:
-        raise damaged(path, "its checksum is wrong")
-    return content
+    try:
+        return unsealed(files.read(path))
+    except ValueError as error:
+        raise damaged(path, error) from error
 
 
 def read_if_exists(path: Path) -> bytes | None:
@@ -41,7 +37,23 @@ def read_if_exists(path: Path) -> bytes | None:
 
 def replace(path: Path, content: bytes) -> None:
     """Write a whole file durably, with its checksum."""
-    files.replace(path, content + b"\n#" + _checksum(content) + b"\n")
+    files.replace(path, seal(content))
+
+
+def seal(content: bytes) -> bytes:
+    """Return bytes with their checksum."""
+    return content + b"\n#" + _checksum(content) + b"\n"
+
+
+def unsealed(data: bytes) -> bytes:
+    """Return what `seal` was given; raise ValueError if it has changed."""
+    seal = _SEAL.fullmatch(data[-_SEAL_SIZE:])
+    if seal is None:
+        return data
+    content = data[:-_SEAL_SIZE]
+    if _checksum(content) != seal[1]:
+        raise ValueError("its checksum is wrong")
+    return content
 
 
 def damaged(path: Path, why: object) -> HostFault:

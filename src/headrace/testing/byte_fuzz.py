@@ -259,7 +259,12 @@ def _tasks(folder: Path, rows: pl.DataFrame) -> Iterator[Target]:
     chunks = {"vertex": {"small": rows, "large": pl.DataFrame({"x": np.arange(5000)})}}
     state.save(1, store, chunks, extra, {})
     manifest = store.values["manifest"]
-    yield Target("manifest", manifest, lambda data: _load({**store.values, "manifest": data}))
+
+    def is_same(loaded: tuple[Mapping[str, Mapping[str, pl.DataFrame]], Extra]) -> bool:
+        frames = loaded[0]["vertex"]
+        return loaded[1] == extra and all(frames[name].equals(frame) for name, frame in chunks["vertex"].items())
+
+    yield Target("manifest", manifest, lambda data: _load({**store.values, "manifest": data}), is_same)
 
 
 def _file(name: str, path: Path, read: Callable[[], Any], written: Any) -> Target:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from headrace.errors import InternalError, QueryError
 from headrace.hosts.host import Deployment
@@ -67,6 +67,13 @@ _UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 _INEXACT = re.compile(r"\b(sum|avg|stddev|variance)\b", re.IGNORECASE)
 
 
+#: The stream whose rows are stamped when they come.
+_BY_ARRIVAL = re.compile(r"\bu\b")
+#: A deployment that is drained ends within so many seconds, also on a busy machine.
+_PATIENCE = 600.0
+
+#: Where statements run.
+Host: TypeAlias = Callable[[Path], Deployment] | Literal["spark"]
 #: Rows to push, by stream.
 Portion: TypeAlias = dict[str, list[dict[str, Any]]]
 
@@ -275,6 +282,27 @@ def check(seeds: Iterable[int], *, compared: bool = True) -> Outcome:
     return Outcome(len(statements), refused, tuple(wrong))
 
 
+def check_on_spark(seeds: Iterable[int]) -> Outcome:
+    """Run the statements of these seeds in one deployment on Spark, and compare with what they give in this process.
+
+    Results that depend on when rows came are not compared.
+    """
+    statements, refused, wrong = accepted(seeds)
+    data = Grammar(min(statements, default=0))
+    portions = [{stream: data.rows(12, first) for stream in STREAMS} for first in (0, 3, 9)]
+    here, errors = run(statements, portions, local_host)
+    wrong += errors
+    there, errors = run(statements, portions, "spark")
+    wrong += errors
+    wrong += [
+        Wrong(seed, text, f"Spark gives {_differing(here[seed], there[seed])}")
+        for seed, text in statements.items()
+        if seed in here and seed in there and here[seed] != there[seed]
+        if not _INEXACT.search(text) and not _BY_ARRIVAL.search(text)
+    ]
+    return Outcome(len(statements), refused, tuple(wrong))
+
+
 def accepted(seeds: Iterable[int]) -> tuple[dict[int, str], int, list[Wrong]]:
     """Return the statements of seeds that are accepted, how many are refused, and which are neither."""
     statements: dict[int, str] = {}
@@ -296,7 +324,7 @@ def accepted(seeds: Iterable[int]) -> tuple[dict[int, str], int, list[Wrong]]:
 
 
 def run(
-    statements: dict[int, str], portions: Sequence[Portion], host: Callable[[Path], Deployment]
+    statements: dict[int, str], portions: Sequence[Portion], host: Host
 ) -> tuple[dict[int, list[str]], list[Wrong]]:
     """Run statements over portions of rows to their end; return the results by seed, and what is wrong."""
     if not statements:
@@ -310,7 +338,7 @@ def run(
                     for stream, rows in portion.items():
                         session.push(stream, rows)
                     _step(session)
-                session.drain(120)
+                session.drain(_PATIENCE)
             except Exception as error:  # no query is named, or all of them fail
                 return _one_by_one(statements, portions, host, error)
             wrong = [
@@ -324,7 +352,7 @@ def run(
 
 
 def _one_by_one(
-    statements: dict[int, str], portions: Sequence[Portion], host: Callable[[Path], Deployment], error: Exception
+    statements: dict[int, str], portions: Sequence[Portion], host: Host, error: Exception
 ) -> tuple[dict[int, list[str]], list[Wrong]]:
     """Run each statement by itself, to find the one that fails."""
     if len(statements) == 1:

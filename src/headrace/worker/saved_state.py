@@ -17,6 +17,7 @@ from headrace.engine.remembered import Remembered
 from headrace.errors import HostFault
 from headrace.graph.graph import VertexId
 from headrace.operators.operator import State
+from headrace.storage import sealed
 from headrace.worker.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones,
@@ -84,7 +85,7 @@ class SavedState:
         self.version = store.version()
         assert self.version is not None
         try:
-            manifest = _manifest.decode(store.get("manifest"))
+            manifest = _manifest.decode(sealed.unsealed(store.get("manifest")))
             for full, data in manifest.inline.items():
                 self._chunks[full] = Saved(decode_chunk(data), data, len(data), self.version)
             for full, version in manifest.stored.items():
@@ -176,6 +177,6 @@ class SavedState:
         ]
         small = {full: saved.inline for full, saved in kept.items() if saved.inline is not None}
         large = {full: saved.version for full, saved in kept.items() if saved.inline is None}
-        yield "manifest", msgspec.msgpack.encode(Manifest(small, large, extra))
+        yield "manifest", sealed.seal(msgspec.msgpack.encode(Manifest(small, large, extra)))
         for name, value in others.items():
             yield name, value()

@@ -60,9 +60,7 @@ def infer_schema(connector: Connector) -> Schema:
             f"the columns cannot be inferred: there are no files in {where.path} yet",
             hint="name the columns and their types in the statement",
         )
-    types = (
-        _infer_text(files[0], where).schema if where.is_text else pl.Schema(columnar.columns_of(files[0], where.format))
-    )
+    types = _infer_text(files[0], where).schema if where.is_text else columnar.types_of(files[0], where.format)
     said = partition_columns(files[0], where.path)
     own = tuple(Field(name, _type(name, dtype, files[0])) for name, dtype in types.items() if said.find(name) is None)
     return Schema((*own, *said))

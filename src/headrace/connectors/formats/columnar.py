@@ -19,6 +19,10 @@ from headrace.model.schema import Schema
 #: Rows that are handed on at once.
 PIECE = 1 << 17
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+#: What damaged metadata may lead to.
+_UNREADABLE = (
+    pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError, TypeError, LookupError, OverflowError
+)  # fmt: skip
 
 
 def groups(path: str, form: str) -> tuple[int, ...]:
@@ -63,7 +67,6 @@ def read_rows(
 def check_columns(path: str, form: str, schema: Schema) -> None:
     """Refuse a file that lacks a declared column or has it in a type that does not fit."""
     columns = columns_of(path, form)
-    types = _types(path, columns)
     for field in schema:
         at = columns.get_all_field_indices(field.name)
         if len(at) != 1:
@@ -71,7 +74,7 @@ def check_columns(path: str, form: str, schema: Schema) -> None:
                 f"{path} has {'no' if not at else 'more than one'} column {field.name!r}",
                 hint=f"the file has: {', '.join(columns.names)}; declare these columns, or move the file away",
             )
-        if not can_convert(types[field.name], field.type):
+        if not can_convert(_types(path, pa.schema([columns.field(at[0])]))[field.name], field.type):
             raise SourceFault(
                 f"{path}: column {field.name!r} is {columns.field(at[0]).type}, "
                 f"which cannot be read as {field.type.value}",
@@ -79,8 +82,12 @@ def check_columns(path: str, form: str, schema: Schema) -> None:
             )
 
 
+def types_of(path: str, form: str) -> pl.Schema:
+    """Return the columns of a file with their types; refuse a file that has a column twice."""
+    return _types(path, columns_of(path, form))
+
+
 def _types(path: str, columns: pa.Schema) -> pl.Schema:
-    """Return the columns of a file; those that it has twice do not matter here."""
     # Polars reads Arrow schemas itself; making an Arrow array here would import pandas, which takes a worker's first
     # second.
     with _Naming(path):
@@ -144,8 +151,7 @@ class _Naming:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # damaged metadata may lead to any of these
-        if isinstance(error, pa.ArrowException | OSError | ValueError | TypeError | LookupError | OverflowError):
+        if isinstance(error, _UNREADABLE):
             raise SourceFault(
                 f"{self.path} cannot be read: {error}",
                 hint="write files under another name and rename them when complete",

@@ -138,13 +138,17 @@ def count_lines(path: Path | str, begin: int, end: int) -> int:
 
 
 def split_csv(line: str, delimiter: str) -> list[str]:
-    """Split a line into fields; raise ValueError if a quote is left open."""
+    """Split a line into fields; raise ValueError if a quote is left open, or a carriage return stands inside."""
     try:
         return next(csv.reader([line], delimiter=delimiter, strict=True))
     except csv.Error as error:
         if "end of data" in str(error):
             raise ValueError("a quote is not closed") from None
+    try:
         return next(csv.reader([line], delimiter=delimiter))
+    except csv.Error as error:
+        is_returned = "new-line" in str(error)
+        raise ValueError("a carriage return stands inside the line" if is_returned else str(error)) from None
 
 
 def _line_start(file: BinaryIO, position: int, first: int, size: int, mark: bytes) -> int:

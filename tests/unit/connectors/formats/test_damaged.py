@@ -1,0 +1,63 @@
+"""Files that no program should write: a fault names them, or a record is bad, and the process goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+
+from headrace.catalog.definitions import Connector
+from headrace.connectors.files.tables import infer_schema
+from headrace.connectors.formats import columnar
+from headrace.connectors.formats.text import Csv, lines_of, parse_each
+from headrace.errors import SourceFault
+from headrace.model.schema import Field, Schema
+from headrace.model.types import Type
+
+SCHEMA = Schema((Field("k", Type.INT), Field("name", Type.STRING)))
+
+
+def write_arrow(path: Path, *columns: tuple[str, list[object]]) -> None:
+    arrays = [pa.array(values) for _, values in columns]
+    batch = pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in columns])
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def test_a_carriage_return_inside_a_line_makes_the_record_bad() -> None:
+    parsed = parse_each(lines_of([b"1,a", b'2,"b"x\r,c', b"3,d"]), SCHEMA, Csv(("k", "name"), ",", ""))
+    assert parsed.rows["k"].to_list() == [1, 3]
+    assert [why for _, why in parsed.bad] == ["a carriage return stands inside the line"]
+
+
+def test_an_arrow_file_with_damaged_texts_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    write_arrow(path, ("k", [1, 2]), ("name", ["aaaa", "bbbb"]))
+    path.write_bytes(path.read_bytes().replace(b"aaaabbbb", b"aaa\xff\xffbbb"))
+    with pytest.raises(SourceFault, match=r"a\.arrow cannot be read"):
+        list(columnar.read_rows(str(path), "arrow", 0, 2, SCHEMA))
+
+
+def test_offsets_beyond_the_texts_are_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    write_arrow(path, ("k", [1, 2]), ("name", ["aaaa", "bbbb"]))
+    offsets = b"".join(number.to_bytes(4, "little") for number in (0, 4, 8))
+    beyond = b"".join(number.to_bytes(4, "little") for number in (0, 4, 1 << 30))
+    damaged = path.read_bytes().replace(offsets, beyond)
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
+    with pytest.raises(SourceFault, match=r"a\.arrow cannot be read"):
+        list(columnar.read_rows(str(path), "arrow", 0, 2, SCHEMA))
+
+
+def test_a_column_that_a_file_has_twice_matters_only_if_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    write_arrow(path, ("k", [1]), ("name", ["a"]), ("x", [1]), ("x", [2]))
+    ((_, rows),) = columnar.read_rows(str(path), "arrow", 0, 1, SCHEMA)
+    columnar.check_columns(str(path), "arrow", SCHEMA)
+    assert rows.equals(pl.DataFrame({"k": [1], "name": ["a"]}))
+    with pytest.raises(SourceFault, match=r"a\.arrow cannot be read.*duplicate"):
+        infer_schema(Connector("FILES", {"path": str(path), "format": "arrow"}))
