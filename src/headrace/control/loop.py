@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from headrace.commands.running import Running
 from headrace.control.controller import Guidance, Memory, control
 from headrace.control.decision_log import DecisionLog
@@ -22,6 +24,11 @@ class ControlLoop:
         self.latest: Observation | None = None
         self._monitor = Monitor()
         self._memory = Memory()
+
+    def resume(self, budget: int | None, unread: frozenset[str]) -> None:
+        """Continue with a budget (nanoseconds), and streams that are left unread."""
+        limiting = replace(self._memory.limiting, budget=budget, unread=unread)
+        self._memory = replace(self._memory, limiting=limiting)
 
     def after(
         self, statistics: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int

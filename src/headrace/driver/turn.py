@@ -10,7 +10,7 @@ from headrace.commands.log import CommandLog
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployed
-from headrace.driver.progress import guide
+from headrace.driver.progress import guide, read_progress
 from headrace.driver.relaying import Relaying
 from headrace.driver.stints import stint_commands
 
@@ -24,6 +24,12 @@ class Turn:
         self._log = log
         self._delivery = delivery
         self._relaying = Relaying()
+
+    def resume(self) -> None:
+        """Continue with the limits in force when an earlier process stopped; they end when nothing needs them."""
+        progress = read_progress(self._directory)
+        unread = frozenset(name for name, limit in progress.limits.items() if not limit)
+        self.control.resume(progress.budget, unread)
 
     def follow_up(self, deployed: Deployed, buckets: Sequence[int], *, now: int, cores: int, ended: bool) -> None:
         """Send the commands that follow from the micro-batch that was delivered last, and set the limits of the next.

@@ -113,6 +113,7 @@ class LocalDeployment:
             raise HostFault(
                 f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory"
             ) from error
+        self.turn.resume()
         self.ended = read_progress(self.directory).ended
         if not self.batch and not self.ended:
             self._continue()

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.commands.command import Cost, UseCosts
 from headrace.control import scheduling
+from headrace.control.policies import budget as budget_policy
 from headrace.driver.progress import read_progress
 from headrace.engine.statistics import QueueStatistics
 from headrace.hosts.local import LocalDeployment
@@ -158,6 +159,30 @@ def test_what_waits_survives_a_restart_and_so_does_the_budget(tmp_path: Path) ->
         assert unread(session) == pytest.approx(before - FITTING, abs=10)
         session.drain(60)
         assert counted(session) == 4 * FITTING
+
+
+@pytest.mark.parametrize("change", ["budget = 'off'", "budget = 'auto'", "scheduler = 'none'"])
+def test_a_stream_that_was_left_unread_is_read_again_after_a_restart_without_a_budget(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget_policy, "MAX_WAITING", 1000)
+    session, deployment = local(tmp_path)
+    with session:
+        session.execute("ALTER SYSTEM SET budget = '1 ms'")
+        for batch in range(3):
+            session.push("bids", rows(2 * FITTING, 2 * FITTING * batch))
+            deployment.step()
+        assert read_progress(session.directory).limits == {"bids": 0}
+    session, deployment = local(tmp_path, "")
+    with session:
+        session.execute(f"ALTER SYSTEM SET {change}")
+        steps = 0
+        while session.statistics().queues.tuples or steps < 3:
+            deployment.step()
+            steps += 1
+        assert read_progress(session.directory).limits == {}
+        session.drain()
+        assert counted(session) == 6 * FITTING
 
 
 def test_a_scheduler_brings_a_budget_with_it_and_takes_it_away() -> None:

@@ -137,6 +137,7 @@ class SparkDeployment:
         self._check_directory()
         running = self.deployments.newest()
         self.delivery.resume(running)
+        self.turn.resume()
         if read_progress(self.directory).ended:
             self.delivery.reactions.outbox.settle()  # calls may have come back with a power cut
             self.drained.set()

@@ -98,6 +98,7 @@ class SimulatedDeployment:
         mend(self.directory / "spark")
         running = self.deployments.newest()
         self.delivery.resume(running)
+        self.turn.resume()
         self.ended = read_progress(self.directory).ended
         if self.ended:
             self.delivery.reactions.outbox.settle()
