@@ -8,9 +8,17 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from headrace.analysis.shedding.from_running import shed_options
-from headrace.commands.command import EndQuery, ShedAt, UseDeferrals, UseShedders
+from headrace.commands.command import EndQuery, ShedAt, StopQuery, Suspension, UseDeferrals, UseShedders
 from headrace.commands.running import Running
-from headrace.commands.running_graph import closed_in, invariants_in, names_in, placement_of, spread_in, whole_of
+from headrace.commands.running_graph import (
+    closed_in,
+    invariants_in,
+    names_in,
+    placement_of,
+    sharing_in_transit,
+    spread_in,
+    whole_of,
+)
 from headrace.commands.shedders_in_force import place_shedders, readers_of, shedders_in
 from headrace.control.policies.deferral import deferrals
 from headrace.driver.shed_rows import shed_rows
@@ -49,6 +57,7 @@ def statements(draw: st.DrawFn) -> str:
         f"ASSUME {name} WHERE k = 1 FOR 1 HOUR",
         "shed everywhere",
         "defer",
+        "suspend",
         "end",
     ]
     error = draw(st.sampled_from(["", "WITH (error 0.5) ", "WITH (error 0.5, shed SMALLEST v) "]))
@@ -74,6 +83,10 @@ def test_what_is_in_force_after_any_statements_can_be_computed(texts: list[str])
                     work = {vertex.id: 1.0 for vertex in whole_of(running)}
                     chosen = deferrals(running, work, frozenset(query.query for query in running.queries))
                     session.deployment.send(UseDeferrals(chosen))
+                case "suspend":
+                    may_be = [query for query in running.queries if sharing_in_transit(query, running) is None]
+                    stops = [StopQuery(q.query, q.number, Suspension("others come first", 0, 0.1)) for q in may_be[:1]]
+                    session.deployment.send(*stops)
                 case "end":
                     session.deployment.send(*(EndQuery(query.query, query.number) for query in running.ending))
                 case _:
@@ -87,6 +100,7 @@ def test_what_is_in_force_after_any_statements_can_be_computed(texts: list[str])
 
 def compute(running: Running, session: Session) -> None:
     placement, shedders = placement_of(running), shedders_in(running)
+    assert running.suspended.keys() <= {query.query for query in running.stopped}
     placed = place_shedders(placement, shedders)
     assert len(placed.ingest) + len(placed.routes) + len(placed.keyed) == len(shedders)
     strict = {vertex.id for query in running.queries if not query.qos.error for vertex in query.graph}
