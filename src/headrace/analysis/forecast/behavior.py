@@ -158,7 +158,8 @@ def _join(
         if extent is not None and extent.rows is not None:
             contents[-1] = extent.rows * (facts.groups if extent.by else 1.0)
             kept += contents[-1]
-    partners = [MATCHES if math.isinf(keys) else other / keys for other in reversed(contents)]
+    # of keys that never repeat, or of a window without end, nothing better is known
+    partners = [other / keys if math.isfinite(other) and math.isfinite(keys) else MATCHES for other in contents[::-1]]
     passing = 1.0 if spec.residual is None else PASSING
     shares = tuple(
         passing * own + (math.exp(-passing * own) if spec.preserves(port) else 0.0) for port, own in enumerate(partners)

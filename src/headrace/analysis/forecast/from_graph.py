@@ -76,7 +76,8 @@ class _Modelling:
             selectivities = _scaled(selectivities, selectivities, inputs, known)
         elif measured.selectivity is not None:
             # a join finds more partners when its windows are full than they had so far
-            so_far = now.selectivities if does.emits == "pairs" else selectivities
+            fills = does.emits == "pairs" and all(map(math.isfinite, does.windows))
+            so_far = now.selectivities if fills else selectivities
             selectivities = _scaled(selectivities, so_far, inputs, measured.selectivity)
         elif does.guessed:
             assumed.append("selectivity")

@@ -329,3 +329,15 @@ def test_queries_with_strict_latencies_are_served_first_and_others_wait_if_there
     assert "q1     later   without end" in format_report(shown)
     quick = made(Facts(RATES, elsewhere=0.1), *queries)
     assert report(quick, strict).queries[1].latency == report(quick, {}).queries[1].latency
+
+
+def test_a_join_with_a_window_without_end_grows_without_end_and_costs_what_was_measured() -> None:
+    query = "SELECT b.item FROM bids [UNBOUNDED] AS b JOIN asks [RANGE 1 MINUTE] AS a ON a.item = b.item"
+    (line,) = report(made(Facts(RATES), query), {}).queries
+    assert line.memory == float("inf")
+    assert 0 < line.latency < 1
+    name = of_kind(made(Facts(RATES), query), "join")
+    measured = VertexFacts(service=3e-6, selectivity=2.0, held=5000, state_bytes=250_000, taken=6000)
+    found = model(graph(query), Facts(RATES, {name: measured}))
+    assert flow(found.network).out[name] == pytest.approx(2 * sum(RATES.values()))
+    assert report(found, {}).queries[0].memory == float("inf")
