@@ -162,6 +162,19 @@ def test_a_query_that_failed_can_be_replaced_or_dropped(tmp_path: Path) -> None:
         assert [row["n"] for row in session.results("bad")] == [4]
 
 
+def test_a_query_that_failed_is_removed_by_a_repair_as_well(tmp_path: Path) -> None:
+    with Session(tmp_path, host="local", buckets=3) as session:
+        session.execute(STREAMS + GOOD + BROKEN)
+        session.push("bids", rows(0, 12))
+        session.push("asks", rows(0, 12))
+        step_all(session)
+        before = {name: session.results(name) for name in ("counts", "pairs")}
+    with Session(tmp_path, host="local") as session:
+        assert session.repair(["bad"]) == ["bad"]
+        assert session.failed() == {}
+    assert continued(tmp_path, [rows(12, 30)], before) == expected([rows(0, 12), rows(12, 30)])
+
+
 def test_a_fault_that_passes_is_only_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 

@@ -57,7 +57,9 @@ def read_rows(
             for batch in _batches(path, form, i, names):
                 low, high = max(begin - position, 0), min(end - position, batch.num_rows)
                 if low < high:
-                    yield position + low, _frame(batch.slice(low, high - low))
+                    with _Naming(path):
+                        frame = _frame(batch.slice(low, high - low))
+                    yield position + low, frame
                 position += batch.num_rows
                 if position >= end:
                     break
@@ -92,6 +94,11 @@ def _types(path: str, columns: pa.Schema) -> pl.Schema:
     # second.
     with _Naming(path):
         return pl.Schema(columns)
+
+
+def is_unreadable(error: BaseException | None) -> bool:
+    """Return whether an error may come of damaged bytes; native code panics at some, which is no Exception."""
+    return isinstance(error, _UNREADABLE) or type(error).__name__ == "PanicException"
 
 
 def typed(rows: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, pl.Series | None, list[str]]:
@@ -151,7 +158,7 @@ class _Naming:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _UNREADABLE):
+        if is_unreadable(error):
             raise SourceFault(
                 f"{self.path} cannot be read: {error}",
                 hint="write files under another name and rename them when complete",

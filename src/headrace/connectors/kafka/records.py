@@ -142,7 +142,9 @@ def _tables(
     for i, value in enumerate(records.values):
         try:
             frame = _table(value, schema)
-        except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError) as error:
+        except BaseException as error:
+            if not columnar.is_unreadable(error):
+                raise
             bad[i] = str(error)
             continue
         rows, wrong, reasons = columnar.typed(frame, schema)
