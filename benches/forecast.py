@@ -11,6 +11,7 @@ third of a window, when what was measured is scaled to a full window. It is meas
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import tempfile
 import time
@@ -145,8 +146,7 @@ def _predicted(session: Session) -> tuple[float, float]:
     (message,) = session.execute("EXPLAIN CAPACITY JSON held")
     assert isinstance(message, Message)
     operators = json.loads(message.text)["operators"]
-    queued = sum(line["queued"] * line["memory"] / max(1.0, line["queued"] + line["kept"]) for line in operators)
-    return sum(line["kept"] for line in operators), sum(line["memory"] for line in operators) - queued
+    return sum(line["kept"] for line in operators), sum(line["state"] for line in operators)
 
 
 def _add_state(case: str, state: State, figures: dict[str, Any]) -> None:
@@ -187,12 +187,13 @@ def _next(run: Run, load: float) -> float:
 
 
 def _add(load: float, run: Run, figures: dict[str, Any]) -> None:
-    error = abs(run.predicted - run.measured) / run.measured
+    is_known = math.isfinite(run.predicted) and math.isfinite(run.measured)
+    error = abs(run.predicted - run.measured) / run.measured if is_known else math.inf
     measured = {
         "ours": run.predicted,
         "peers": {"measured": run.measured},
         "unit": "s",
-        "ratio": run.predicted / run.measured,
+        "ratio": run.predicted / run.measured if is_known else None,
         "target": None,
     }
     figures["cases"][f"load {load}"] = {
@@ -235,7 +236,6 @@ def watch(folder: Path, rate: float, seconds: float) -> Run:
         report = json.loads(message.text)
     late = [delay for at, delay in delays if at - began > seconds / 2]
     (line,) = report["queries"]
+    latency = math.inf if line["latency"] is None else line["latency"]  # JSON has no infinity
     came = report["streams"]["probes"]  # of a stream that comes faster than it can be read, what was read
-    return Run(
-        came, report["utilisation"], line["latency"], statistics.fmean(late) if late else float("inf"), len(late)
-    )
+    return Run(came, report["utilisation"], latency, statistics.fmean(late) if late else float("inf"), len(late))

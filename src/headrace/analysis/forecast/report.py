@@ -32,6 +32,7 @@ class OperatorLine(Struct, frozen=True):
     kept: float
     memory: float
     assumed: tuple[str, ...]
+    state: float = 0.0  # bytes of what it keeps, without what waits
 
 
 class QueryLine(Struct, frozen=True):
@@ -148,6 +149,7 @@ def _operator(model: Model, predicted: Forecast, name: str, service: float) -> O
         station_forecast.kept,
         station_forecast.bytes,
         assumed,
+        station_forecast.state,
     )
 
 

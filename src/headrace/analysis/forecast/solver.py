@@ -31,6 +31,7 @@ class StationForecast:
     queued: float  # tuples that wait
     kept: float  # tuples in its state
     bytes: float  # of both
+    state: float = 0.0  # bytes of those in its state
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,9 @@ class _Solving:
             rate * feed.window for rate, feed in zip(rates, station.feeds, strict=True) if rate
         )  # Const of (5.1)
         busy = total * station.service.mean
-        size = queued * station.size + kept * (station.size if station.kept_size is None else station.kept_size)
-        return StationForecast(station.name, total, busy, waits, wait, latency, queued, kept, size)
+        state = kept * (station.size if station.kept_size is None else station.kept_size)
+        size = queued * station.size + state
+        return StationForecast(station.name, total, busy, waits, wait, latency, queued, kept, size, state)
 
     def query(self, name: str, stations: Mapping[str, StationForecast]) -> QueryForecast:
         root = self.network.queries[name]
