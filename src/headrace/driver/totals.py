@@ -8,7 +8,7 @@ from functools import reduce
 from msgspec.structs import replace
 
 from headrace.commands.running import Running
-from headrace.commands.running_graph import whole_of
+from headrace.commands.running_graph import placement_of
 from headrace.commands.shedders_in_force import readers_of, shedders_in
 from headrace.connectors.kinds import unread_unit
 from headrace.engine.statistics import (
@@ -22,7 +22,6 @@ from headrace.engine.statistics import (
     VertexCounts,
 )
 from headrace.graph.graph import Arc
-from headrace.graph.incarnations import incarnation_of
 from headrace.model.time import MILLISECOND
 from headrace.worker.wire import GuardSeen, Report
 
@@ -76,14 +75,13 @@ class Totals:
         )
 
     def _forget_vertices(self, running: Running) -> None:
-        """Forget the vertices of queries that were dropped or replaced."""
+        """Forget the vertices of queries that were dropped or replaced, and of stints that have ended."""
         if self._commands == running.commands:
             return
         self._commands = running.commands
-        alive = {incarnation_of(vertex.id) for vertex in whole_of(running)}
-        gone = [name for name in self._vertices if incarnation_of(name) not in (None, *alive)]
-        for name in gone:
-            del self._vertices[name]
+        placement = placement_of(running)
+        alive = {vertex.id for graph in (placement.ingest, placement.keyed) for vertex in graph}
+        self._vertices = {name: counts for name, counts in self._vertices.items() if name in alive}
 
     def _count_vertices(self, reports: Sequence[Report]) -> None:
         for counts in self._vertices.values():

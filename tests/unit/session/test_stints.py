@@ -347,3 +347,14 @@ def test_a_micro_batch_with_many_stints_can_be_repeated(desk: Desk, repeated: bo
         *(("b", 2**minute) for minute in (1, 6, 11)),
     ]
     assert desk.sums("stages") == [("all", 1), ("all", 1), ("all", 2), ("all", 2), ("all", 2)]
+
+
+def test_operators_of_stints_that_have_ended_are_not_counted_for_ever(desk: Desk) -> None:
+    times = "START '2026-03-01 00:00:01' STOP '2026-03-01 00:00:02' EVERY 5 SECONDS"
+    desk.do(f"{BIDS} CREATE QUERY often {times} AS {SUMS}")
+    counts = []
+    for minute in range(3):
+        desk.bid(*((minute * 60 + second, "a", 1) for second in range(60)))
+        counts.append(len(desk.session.statistics().vertices))
+    assert len(set(counts)) == 1
+    assert len(desk.sums("often")) == 36
