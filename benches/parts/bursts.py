@@ -27,16 +27,16 @@ COLUMNS: Mapping[str, str] = {
 }
 #: Tuples of a slice at the mean load. Two streams that are joined have the same ids.
 TUPLES: Mapping[str, int] = {
-    "clicks": 6_000,
-    "views": 6_000,
-    "articles": 1_500,
-    "edits": 1_500,
-    "orders": 3_000,
-    "payments": 3_000,
-    "probes": 1_000,
+    "clicks": 24_000,
+    "views": 24_000,
+    "articles": 5_000,
+    "edits": 5_000,
+    "orders": 12_000,
+    "payments": 12_000,
+    "probes": 3_000,
 }
 #: Groups within which probes are compared, and characters of an article.
-ZONES, BODY = 100, 600
+ZONES, BODY = 300, 600
 #: The first instant of the first slice (microseconds).
 BEGIN_US = 1_767_225_600_000_000
 _SECOND = 1_000_000

@@ -30,10 +30,12 @@ def test_a_slice_is_the_same_each_time_and_pairs_have_the_same_ids(bench):
 def test_a_run_notes_queues_and_delays_and_gives_the_results_of_any_other(bench):
     bursts = bench.Bursts.of(bench.WARM, 3)
     free = bench.run("none", "off", bursts, "local")
-    tight = bench.run("chain", "1 ms", bursts, "local")
+    tight = bench.run("chain", "20 ms", bursts, "local", free.costs)
+    assert tight.costs == free.costs
     assert tight.results == free.results
     assert all(free.results[query] for query in bench.SELECTS)
-    assert free.mean_bytes == 0 == free.longest
+    assert free.mean_bytes == 0
+    assert free.longest <= 1  # DISTINCT may keep the last tuple for the next bound
     assert tight.batches >= free.batches == 3
 
 
@@ -45,7 +47,7 @@ def test_a_scheduler_that_is_worse_than_none_misses_and_the_verdict_says_so(benc
     runs = {name: run_of(bench, 100, 10) for name in ("none", *bench.SCHEDULERS)}
     runs["chain"], runs["edf"] = run_of(bench, 200, 10), run_of(bench, 100, 2)
     rows = {row["case"]: row["verdict"] for row in bench.report(runs, run_of(bench, 0, 0), "9 ms")["rows"]}
-    assert rows["chain: mean bytes in queues"] == "missed"
-    assert rows["published: memory-optimal no more than chain, mean bytes in queues"] == "met"
-    assert rows["edf: mean delay beyond the promise"] == "met"
+    assert rows["chain: bytes"] == "missed"
+    assert rows["memory-optimal <= chain: bytes"] == "met"
+    assert rows["edf: beyond promise"] == "met"
     assert bench.CLAIMS.keys() < bench.SCHEDULERS.keys()

@@ -33,7 +33,7 @@ from headrace.operators.specs import Filter, SessionAggregate, WhileAggregate
 #: Seconds per tuple of an operator of an unknown kind.
 _SERVICE = 1e-6
 #: The tuples of the pages for which capacities are calculated.
-PAGE = 1000
+PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
