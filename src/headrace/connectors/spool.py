@@ -24,6 +24,7 @@ from headrace.connectors.files.source import bad_frame
 from headrace.connectors.formats.columnar import PIECE, typed
 from headrace.connectors.formats.conversion import can_convert, select
 from headrace.errors import SourceFault
+from headrace.model.calendar import python_rows
 from headrace.model.page import Page
 from headrace.model.schema import TS, Schema
 from headrace.storage import files, sealed
@@ -189,7 +190,7 @@ class SpoolSource:
         seq = pl.int_range(begin, begin + raw.height, dtype=pl.Int64, eager=True).alias("seq")
         if wrong is None:
             return Slice(rows, seq)
-        records = [str(row) for row in raw.filter(wrong).iter_rows(named=True)]
+        records = [str(row) for row in python_rows(raw.filter(wrong))]
         origins = [f"{self._spool.path(file)}:{first + i + 1}" for i in wrong.arg_true()]
         return Slice(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
 

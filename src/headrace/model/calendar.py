@@ -11,6 +11,8 @@ from headrace.model.time import DAY
 
 _EPOCH = datetime.date(1970, 1, 1)
 _FIRST, _LAST = ((day - _EPOCH).days for day in (datetime.date.min, datetime.date.max))
+_LONGEST = datetime.timedelta.max.days
+_PER_DAY = {"us": DAY, "ms": DAY // 1000}
 
 
 def beyond_calendar(rows: pl.DataFrame) -> pl.Series | None:
@@ -27,7 +29,7 @@ def beyond_calendar(rows: pl.DataFrame) -> pl.Series | None:
 
 
 def python_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return rows as Python values; a date or time beyond the calendar is text, its days or microseconds since 1970."""
+    """Return rows as Python values; a date or time beyond the calendar is text: its days, or its units, since 1970."""
     if beyond_calendar(rows) is None:
         return rows.to_dicts()
     masks = {name: _outside(rows[name], dtype) for name, dtype in rows.schema.items()}
@@ -47,8 +49,12 @@ def _outside(column: pl.Series, dtype: pl.DataType) -> pl.Series | None:
         case pl.Date():
             days = column.to_physical()
             return (days < _FIRST) | (days > _LAST)
-        case pl.Datetime():
-            instants = column.to_physical()
-            return (instants < _FIRST * DAY) | (instants >= (_LAST + 1) * DAY)
+        case pl.Datetime(time_unit="us" | "ms" as unit):
+            instants, per_day = column.to_physical(), _PER_DAY[unit]
+            return (instants < _FIRST * per_day) | (instants >= (_LAST + 1) * per_day)
+        case pl.Duration(time_unit="ms"):
+            return column.to_physical().abs() > _LONGEST * _PER_DAY["ms"]
+        case pl.Time():
+            return ~column.to_physical().is_between(0, DAY * 1000, closed="left")
         case _:
-            return None
+            return None  # nanoseconds hold a few centuries only

@@ -27,6 +27,7 @@ from headrace.connectors.formats.messages import Messages, read_messages
 from headrace.connectors.options import check_names, delimiter, flag, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.errors import NameFault, QueryError, SourceFault
+from headrace.model.calendar import python_rows
 from headrace.model.option import Option
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema
@@ -361,7 +362,7 @@ class FilesSource:
             if wrong is None:
                 yield Slice(rows, seq)
                 continue
-            records = [json.dumps(row, default=str) for row in raw.filter(wrong).iter_rows(named=True)]
+            records = [json.dumps(row, default=str) for row in python_rows(raw.filter(wrong))]
             origins = [f"{path}:{first + at + 1}" for at in wrong.arg_true()]
             yield Slice(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from headrace.model.calendar import python_rows
 from headrace.model.schema import Schema
 from headrace.model.time import parse_duration, parse_instant
 from headrace.model.types import Type
@@ -63,8 +64,10 @@ def convert_all(raw: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, dict[i
         after = convert(before, field.type)
         columns.append(after)
         if after.null_count() > before.null_count():
-            for row in failures(before, after).arg_true():
-                failed.setdefault(row, reason(before[row], field.name, field.type))
+            wrong = failures(before, after).arg_true()
+            values = python_rows(before.gather(wrong).to_frame(field.name))
+            for row, value in zip(wrong, values, strict=True):
+                failed.setdefault(row, reason(value[field.name], field.name, field.type))
     return pl.DataFrame(columns) if columns else pl.DataFrame(height=raw.height), failed
 
 

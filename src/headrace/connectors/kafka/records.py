@@ -20,6 +20,7 @@ from headrace.connectors.formats.conversion import can_convert
 from headrace.connectors.formats.messages import Messages
 from headrace.connectors.kafka.client import Records
 from headrace.connectors.kafka.keys import murmur2
+from headrace.model.calendar import python_rows
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 
@@ -149,7 +150,7 @@ def _tables(
             continue
         rows, wrong, reasons = columnar.typed(frame, schema)
         if wrong is not None:  # as a message, a table is bad as a whole
-            bad[i] = f"{reasons[0]}: {json.dumps(frame.filter(wrong).row(0, named=True), default=str)}"
+            bad[i] = f"{reasons[0]}: {json.dumps(python_rows(frame.filter(wrong)[:1])[0], default=str)}"
             continue
         frames.append(rows)
         owners.append(i)

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
-from headrace.catalog.definitions import Connector
+from headrace.catalog.definitions import Connector, Stream, Timing
+from headrace.connectors.files.source import FilesSource
 from headrace.connectors.files.tables import infer_schema
 from headrace.connectors.formats import columnar
 from headrace.connectors.formats.text import Csv, lines_of, parse_each
@@ -61,3 +62,17 @@ def test_a_column_that_a_file_has_twice_matters_only_if_it_is_read(tmp_path: Pat
     assert rows.equals(pl.DataFrame({"k": [1], "name": ["a"]}))
     with pytest.raises(SourceFault, match=r"a\.arrow cannot be read.*duplicate"):
         infer_schema(Connector("FILES", {"path": str(path), "format": "arrow"}))
+
+
+@pytest.mark.parametrize("unit", ["us", "ms"])
+def test_a_bad_record_with_a_time_that_python_does_not_have_is_shown(tmp_path: Path, unit: str) -> None:
+    rows = pl.DataFrame({"at": [0, 2**60], "k": [1, 2**40], "name": ["a", "b"]}, schema_overrides={"at": pl.Int64})
+    rows.with_columns(pl.col("at").cast(pl.Datetime(unit))).write_ipc(tmp_path / "a.arrow")  # type: ignore[arg-type]
+    connector = Connector("FILES", {"path": str(tmp_path / "a.arrow"), "format": "arrow"})
+    schema = Schema((Field("at", Type.TIMESTAMP), *SCHEMA))
+    source = FilesSource(Stream("s", schema, connector, Timing.INTERNAL), tmp_path)
+    (split,) = source.splits(None, source.latest(None, now=0, limit=10), parallel=1)
+    (piece,) = source.read(split)
+    assert piece.rows["k"].to_list() == [1]
+    assert piece.bad is not None
+    assert str(2**60) in piece.bad["record"][0]
