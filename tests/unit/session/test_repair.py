@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from headrace.connectors.files.sink import FilesSink
-from headrace.errors import HeadraceError, HostFault, NameFault, OperatorFault
+from headrace.errors import HeadraceError, HostFault, NameFault, OperatorFault, SinkFault
 from headrace.session import Listing, Message, Session
 from headrace.testing.aggregates import Broken, GeometricMean
 from headrace.testing.watching import local_host
@@ -276,6 +277,25 @@ def test_a_sink_that_raises_anything_stops_only_its_query(tmp_path: Path, monkey
         assert "a value that nobody expected" in session.failed()["bad"]
         session.drain(60)
         assert {name: ordered(session.results(name)) for name in ("counts", "pairs")} == expected([rows(0, 12)])
+
+
+def test_a_full_disk_is_not_due_to_the_query_that_writes_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(self: object, file: object) -> None:
+        raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+
+    with Session(tmp_path / "run", host="local", buckets=3) as session:
+        session.execute(STREAMS + GOOD)
+        session.execute(f"CREATE QUERY kept AS SELECT item FROM bids INTO FILES (path '{tmp_path}/out')")
+        with monkeypatch.context() as full:
+            full.setattr(pl.DataFrame, "write_parquet", write)
+            session.push("bids", rows(0, 12))
+            with pytest.raises(SinkFault, match="No space left on device"):
+                step_all(session)
+        assert session.failed() == {}
+        session.drain(60)
+        assert len(pl.read_parquet(tmp_path / "out")) == 12
 
 
 def test_a_query_that_was_replaced_while_its_micro_batch_failed_runs_on(tmp_path: Path) -> None:
