@@ -26,7 +26,7 @@ EVERY = 2.0
 #: The share of a run that is warm-up, and the most that it takes, in seconds.
 WARM_UP, LONGEST_WARM_UP = 0.35, 900.0
 #: The heap of the JVM: small, so that it reaches its size in the warm-up.
-HEAP = "400m"
+HEAP = "512m"
 #: What is drawn: a title, and the quantities of the panel.
 _PANELS = (
     ("Memory (MB)", ("memory of driver (MB)", "memory of JVM (MB)", "memory of workers (MB)")),
