@@ -34,9 +34,12 @@ def columns_of(path: str, form: str) -> pa.Schema:
     """Return the columns that a file has."""
     with _Naming(path):
         if form == "parquet":
-            return pq.read_schema(path)
-        with pa.memory_map(path) as mapped:
-            return pa.ipc.open_file(mapped).schema
+            columns = pq.read_schema(path)
+        else:
+            with pa.memory_map(path) as mapped:
+                columns = pa.ipc.open_file(mapped).schema
+        " ".join(columns.names)  # they are only decoded when they are looked at
+        return columns
 
 
 def read_rows(

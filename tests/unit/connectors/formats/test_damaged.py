@@ -76,3 +76,11 @@ def test_a_bad_record_with_a_time_that_python_does_not_have_is_shown(tmp_path: P
     assert piece.rows["k"].to_list() == [1]
     assert piece.bad is not None
     assert str(2**60) in piece.bad["record"][0]
+
+
+def test_a_name_of_a_column_that_is_no_text_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    write_arrow(path, ("k", [1]), ("name", ["a"]), ("others", [1]))
+    path.write_bytes(path.read_bytes().replace(b"others", b"o\xff\xffers"))
+    with pytest.raises(SourceFault, match=r"a\.arrow cannot be read"):
+        columnar.check_columns(str(path), "arrow", SCHEMA)
