@@ -144,7 +144,7 @@ def test_a_checkpoint_from_elsewhere_runs_no_code_that_is_not_allowed_here(
     sys.modules["headrace.connectors.formats.messages"]._load.cache_clear()
     with (
         Session(module / "state", host="local") as later,
-        pytest.raises(SourceFault, match="may not use the module police_notes"),
+        pytest.raises(NameFault, match="may not use the module police_notes"),
     ):
         later.drain()
     assert not (module / "police_notes.ran").exists()

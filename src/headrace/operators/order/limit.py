@@ -111,6 +111,5 @@ class LimitOperator(Operator):
         assert rows is not None, "an instant is below the end of time"
         rows = self._first(rows)
         self._latest = int(rows[TS][-1])
-        self._pending = Pending()
         for start in range(0, rows.height, _ROOM):
             self._pending.add(rows[start : start + _ROOM])

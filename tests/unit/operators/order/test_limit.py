@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.model.page import Element, Page, Punctuation, page_of
@@ -103,6 +103,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[Tuple]], list[int]]:
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60)
+@example(([[(0, None)], [(0, None), (0, None), (0, None)]], [0, 0]), 1, 1)
 @given(histories(), st.integers(0, 20), st.sampled_from([1, 8192]))
 def test_the_contract_is_kept_and_the_oracle_agrees(
     history: tuple[list[list[Tuple]], list[int]], count: int, room: int

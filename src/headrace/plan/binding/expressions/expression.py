@@ -258,7 +258,7 @@ class ExpressionBinder:
 def type_of(node: exp.Expr) -> Type:
     """Return the type that a CAST names."""
     written = node.args.get("kind") or (
-        node.this.value if isinstance(node, exp.DataType) and not isinstance(node.this, str) else node.name
+        node.this.value if isinstance(node, exp.DataType) and isinstance(node.this, exp.DType) else node.name
     )
     type_ = TYPE_NAMES.get(str(written).upper())
     if type_ is None:
