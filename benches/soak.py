@@ -19,8 +19,8 @@ from benches.parts.trend import Trend, trend
 
 from headrace.experiments.experiment import Panel, Series
 
-#: Seconds between two files of a stream, and how many files stay.
-INTERVAL, KEPT = 0.5, 120
+#: Seconds between two files of a stream, and how many files stay: those of ten minutes, longer than any start takes.
+INTERVAL, KEPT = 0.5, 1200
 #: Seconds between two samples.
 EVERY = 2.0
 #: The share of a run that is warm-up, and the most that it takes, in seconds.
