@@ -271,6 +271,7 @@ def run(
             session.execute(f"ALTER SYSTEM SET budget = '{budget}'")
             if costs is not None:
                 session.deployment.send(UseCosts(dict(costs)))
+            session.deployment.settle(session._running().commands, PATIENCE_S)
             began = time.monotonic()
             bursts.release(folder, WARM)
             last = len(bursts.loads) - 1

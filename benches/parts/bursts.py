@@ -59,11 +59,11 @@ class Bursts:
         return sum(round(count * load) for load in self.loads for count in TUPLES.values())
 
     def release(self, folder: Path, number: int) -> None:
-        """Write a slice: a file for each stream, that of `ticks` last."""
+        """Write a slice, a file for each stream; they appear together, so that one micro-batch reads all of them."""
         for name, rows in slice_of(number, self.loads[number]).items():
-            hidden = folder / name / f".{number:06d}.parquet"
-            rows.write_parquet(hidden, compression="uncompressed")
-            hidden.rename(folder / name / f"{number:06d}.parquet")
+            rows.write_parquet(folder / name / f".{number:06d}.parquet", compression="uncompressed")
+        for name in COLUMNS:
+            (folder / name / f".{number:06d}.parquet").rename(folder / name / f"{number:06d}.parquet")
 
 
 def create_streams(folder: Path) -> str:
