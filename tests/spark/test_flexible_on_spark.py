@@ -12,6 +12,12 @@ CREATE QUERY chased START ON high AS SELECT item, sum(n) AS s FROM bids [RANGE 1
 CREATE STREAM calls (id INT, action STRING) FROM MEMORY;
 CREATE QUERY standing AS SELECT id FROM calls [RANGE 1500 MILLISECONDS] GROUP BY id HAVING TSUPPRESS(1 SECOND)
   INTO MEMORY;
+CREATE STREAM ticks (at TIMESTAMP, v INT) TIMESTAMP BY at AHEAD UNLIMITED FROM MEMORY;
+CREATE QUERY often START '2026-01-01 00:00:01' STOP '2026-01-01 00:00:02' EVERY 5 SECONDS
+  AS SELECT v FROM ticks INTO MEMORY;
+CREATE EVENT up (v INT);
+CREATE RULE rise ON ticks DO RAISE EVENT up(v);
+CREATE QUERY ups AS SELECT window_start, count(*) AS n FROM up [RANGE 10 SECONDS] INTO MEMORY;
 """
 
 
@@ -19,9 +25,13 @@ def bid(session, second, n):
     session.push("bids", [{"at": f"2026-01-01 00:00:{second:02}", "item": "a", "n": n}])
 
 
-def bids_read(session):
-    seen = session.statistics().streams.get("bids")
+def bids_read(session, stream="bids"):
+    seen = session.statistics().streams.get(stream)
     return 0 if seen is None else seen.tuples
+
+
+def tick(session, *seconds):
+    session.push("ticks", [{"at": f"2026-01-01 00:00:{second:02}", "v": second} for second in seconds])
 
 
 def sums(session, query):
@@ -32,6 +42,8 @@ def test_stints_end_and_begin_anew_while_what_they_shared_goes_on_and_alarms_fir
     with Session(tmp_path, buckets=3) as session:
         session.execute(SCRIPT)
         session.push("calls", [{"id": 1, "action": "new"}, {"id": 2, "action": "new"}, {"id": 2, "action": "clean"}])
+        tick(session, *range(30))
+        session.push("ticks", [{"at": "2100-01-01 00:00:00", "v": -1}])
         bid(session, 1, 1)
         until(lambda: bids_read(session) == 1, session=session)
         session.execute("STOP QUERY q")
@@ -45,6 +57,15 @@ def test_stints_end_and_begin_anew_while_what_they_shared_goes_on_and_alarms_fir
         until(lambda: session.deployment.delivery.commands == session._running().commands, session=session)
         bid(session, 4, 1000)
         until(lambda: [row["id"] for row in session.results("standing")] == [1], session=session)
+        until(lambda: bids_read(session, "ticks") == 31, session=session)
+        session.execute("ALTER STREAM ticks RESET FRONTIER TO TIMESTAMP '2026-01-01 00:00:30'")
+        tick(session, *range(30, 42))
         session.drain(timeout=200)
+        assert sorted(row["v"] for row in session.results("often")) == [1, 6, 11, 16, 21, 26, 31, 36, 41]
+        windows = sorted((str(row["window_start"]), row["n"]) for row in session.results("ups"))
+        assert windows == [
+            *((f"2026-01-01 00:00:{second:02}", 10 if second < 40 else 2) for second in range(0, 50, 10)),
+            ("2100-01-01 00:00:00", 1),
+        ]
         assert (sums(session, "q"), sums(session, "p"), sums(session, "chased")) == ([1, 1500], [1511], [1000])
         assert [row["id"] for row in session.results("standing")] == [1]
