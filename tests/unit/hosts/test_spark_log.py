@@ -1,12 +1,16 @@
 """Where Spark's log goes, on a Java that only complains."""
 
 import os
+import socket
+import socketserver
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from headrace.hosts.spark import jvm
 
 PROGRAM = """
 import sys
@@ -68,3 +72,22 @@ def test_debugging_shows_the_log(java_home: Path, tmp_path: Path) -> None:
     assert "this Java is too old" in done.stderr
     assert "Spark's log" not in done.stdout
     assert not (tmp_path / "state" / "spark.log").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_told"), [(ConnectionResetError(), False), (EOFError(), False), (ValueError("wrong"), True)]
+)
+def test_a_connection_that_a_dead_jvm_leaves_is_not_shown_as_a_traceback(
+    error: Exception, is_told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            raise error
+
+    monkeypatch.setattr(socketserver.TCPServer, "handle_error", jvm._on_error)
+    with (
+        socketserver.TCPServer(("127.0.0.1", 0), Handler) as server,
+        socket.create_connection(("127.0.0.1", server.server_address[1])),
+    ):
+        server.handle_request()
+    assert ("Traceback" in capsys.readouterr().err) == is_told

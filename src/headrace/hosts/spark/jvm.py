@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import socketserver
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 
 from headrace.hosts.spark.settings import DEBUG
@@ -30,12 +33,20 @@ def start_context(conf: SparkConf, checkpoint: Path | None) -> None:
     """
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ or os.environ.get(DEBUG):
         return
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        setattr(server, "handle_error", _on_error)  # noqa: B010  it would print a traceback when the JVM dies
     target = _open(checkpoint)
     try:
         gateway = launch_gateway(conf, {"stdout": target, "stderr": target})  # type: ignore[no-untyped-call]
     finally:
         os.close(target)
     SparkContext(conf=conf, gateway=gateway)
+
+
+def _on_error(server: socketserver.BaseServer, request: Any, address: Any) -> None:
+    """Report an error of PySpark's server, but not that the JVM has closed the connection: our own fault says that."""
+    if not isinstance(sys.exc_info()[1], ConnectionError | EOFError):
+        socketserver.BaseServer.handle_error(server, request, address)
 
 
 def with_log(hint: str) -> str:
