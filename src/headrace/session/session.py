@@ -30,11 +30,11 @@ from headrace.model.allowed_python import allow
 from headrace.model.page import Page
 from headrace.model.time import format_instant
 from headrace.session.forecast import Stated, declared_rate, forecast_together
+from headrace.session.listings.show import COUNTS
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.python_code import check_query
 from headrace.session.repair import drop_statements, names_to_drop, quoted
 from headrace.session.secrets import check_secrets_of
-from headrace.session.show import COUNTS
 from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction

@@ -36,11 +36,11 @@ from headrace.session.definitions import create_aggregate, create_event, create_
 from headrace.session.feedback import feedback_command
 from headrace.session.forecast import forecast_together, measured
 from headrace.session.frontiers import reset_frontier
+from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises, unshed_places
 from headrace.session.rules import create_rule, create_sink, declare_event, enable_rule
 from headrace.session.secrets import check_secrets, secret_warnings
-from headrace.session.show import describe, describe_rule, show
 from headrace.session.stints import with_activation
 from headrace.session.transaction import Transaction, digest_of
 

@@ -9,7 +9,7 @@ import pytest
 from headrace.catalog import journal
 from headrace.errors import NameFault
 from headrace.session import Listing, Message, Session, Started
-from headrace.session.show import COUNTS
+from headrace.session.listings.show import COUNTS
 from headrace.testing.watching import local_host
 
 FILE = """

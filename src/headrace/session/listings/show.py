@@ -1,4 +1,4 @@
-"""The listings of SHOW and DESCRIBE."""
+"""SHOW lists definitions, statistics and decisions; DESCRIBE, what is known of one definition."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from headrace.errors import HeadraceError
 from headrace.graph.naming import Names
 from headrace.model.qos import Qos, format_qos
 from headrace.model.time import MILLISECOND, format_duration, format_instant
+from headrace.session.listings.settings import setting_text, show_settings
 from headrace.session.outcome import Listing
 from headrace.session.promises import unshed_places
-from headrace.session.show_settings import setting_text, show_settings
 from headrace.session.stints import state_of
 
 #: Columns whose numbers only the process that runs the queries knows.

@@ -1,0 +1,1 @@
+"""The listings of SHOW and DESCRIBE."""
