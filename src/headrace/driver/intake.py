@@ -135,22 +135,18 @@ class Intake:
         if before.idle:
             before = msgspec.structs.replace(before, fresh=time)
         source, stream = deployed.sources[name], deployed.streams[name]
-        limit = min(self.limit, progress.limits.get(name, self.limit))
-        if deployed.running.draining and isinstance(source, WaitingSource):
-            source.hurry()
-        at = before.at
-        if limit > 0 or at is None:
-            at = _end(source, at, deployed.needed, name, time, limit)
+        at = self._position(name, deployed, before, progress, time)
         complete = source.finished(at)
         caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
         punctual = _is_punctual(name, deployed, progress) or is_wall_clock(stream)
         ended = deployed.running.draining and complete
-        if stream.timing is Timing.CAUSED:
-            reached = max(before.newest, progress.caused.get(name, BEGIN)) if complete else before.newest
-        elif stream.timing is not Timing.EXTERNAL and at != before.at:
-            reached = time
-        else:
-            reached = _newest(name, deployed, start, progress)
+        match stream.timing:
+            case Timing.CAUSED:
+                reached = max(before.newest, progress.caused.get(name, BEGIN)) if complete else before.newest
+            case Timing.INTERNAL | Timing.LATENT if at != before.at:
+                reached = time
+            case _:
+                reached = _newest(name, deployed, start, progress)
         return StreamAt(
             at=at,
             newest=reached,
@@ -163,6 +159,15 @@ class Intake:
             # what a bounded stream has read is not further ahead than its bound was
             leads=before.leads or (start.time > BEGIN and reached > start.time + AHEAD),
         )
+
+    def _position(self, name: str, deployed: Deployed, before: StreamAt, progress: Progress, time: int) -> Position:
+        """Return up to where a stream is read in the next micro-batch."""
+        source, limit = deployed.sources[name], min(self.limit, progress.limits.get(name, self.limit))
+        if deployed.running.draining and isinstance(source, WaitingSource):
+            source.hurry()
+        if limit <= 0 and before.at is not None:
+            return before.at
+        return _end(source, before.at, deployed.needed, name, time, limit)
 
     def _exchange(self, origin: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> ExchangeAt:
         before = start.exchanges.get(origin) or ExchangeAt()
