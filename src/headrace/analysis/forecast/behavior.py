@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Literal
 
-from headrace.analysis.forecast.event_buffers import buffers, ending_ports
+from headrace.analysis.forecast.event_buffers import Store, buffers, ending_ports
 from headrace.analysis.forecast.facts import ENDING, INSTANT, MATCHES, PASSING, STAMP, Facts, row_width, width
 from headrace.model.events.event import Primitive, primitives
 from headrace.model.expressions.expression import Column, Expr
@@ -221,10 +221,8 @@ def _detect(spec: specs.Detect, inputs: tuple[Input, ...], facts: Facts, horizon
         horizon=horizon * speed,
     )
     parts = tuple(primitives(spec.event))
-    behind = max(origin.skew / origin.speed for origin in inputs)
-    windows = [behind if any(part.port == port for part in parts) else 0.0 for port in range(len(inputs))]
-    read = [_read_width(spec, port, parts) for port in range(len(inputs))]
-    keys = [sum(width(key.type) for key in spec.keys[port]) for port in range(len(inputs))]
+    windows = _until_complete(parts, inputs)
+    read, keys = _widths(spec, parts)
     sizes = [STAMP + own + key for own, key in zip(read, keys, strict=True)]
     in_columns = is_chain(spec)
     tuples = sum(map(math.prod, zip(rates, windows, strict=True)))
@@ -233,10 +231,7 @@ def _detect(spec: specs.Detect, inputs: tuple[Input, ...], facts: Facts, horizon
     for store in waiting.stores:
         number = store.number * histories
         tuples += number
-        if in_columns:
-            size += number * (store.rows * sizes[store.port] + 2 * STAMP)
-        else:
-            size += number * (_OCCURRENCE + store.rows * (_ROW + read[store.port]))
+        size += number * _stored_size(store, sizes, read, in_columns=in_columns)
         if store.limited:
             kept += number
         else:
@@ -254,6 +249,27 @@ def _detect(spec: specs.Detect, inputs: tuple[Input, ...], facts: Facts, horizon
         kept_size=size / tuples if tuples and math.isfinite(tuples) else max(sizes),
         service=None if in_columns else INSTANT,
     )
+
+
+def _until_complete(parts: Sequence[Primitive], inputs: Sequence[Input]) -> list[float]:
+    """Return for how many seconds each input's tuples wait until no earlier one can come."""
+    behind = max(origin.skew / origin.speed for origin in inputs)
+    ports = {part.port for part in parts}
+    return [behind if port in ports else 0.0 for port in range(len(inputs))]
+
+
+def _widths(spec: specs.Detect, parts: Sequence[Primitive]) -> tuple[list[float], list[float]]:
+    """Return the bytes that are read of a tuple of each port, and those of its keys."""
+    read = [_read_width(spec, port, parts) for port in range(len(spec.keys))]
+    keys = [float(sum(width(key.type) for key in columns)) for columns in spec.keys]
+    return read, keys
+
+
+def _stored_size(store: Store, sizes: Sequence[float], read: Sequence[float], *, in_columns: bool) -> float:
+    """Return the bytes of one entry of a buffer."""
+    if in_columns:
+        return store.rows * sizes[store.port] + 2 * STAMP
+    return _OCCURRENCE + store.rows * (_ROW + read[store.port])
 
 
 def _read_width(spec: specs.Detect, port: int, parts: Sequence[Primitive]) -> float:
