@@ -7,8 +7,11 @@ others to read, the files of sinks, has the modes that the umask gives.
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import hashlib
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -57,6 +60,42 @@ class LocalDisk:
             raise
         if durable:
             _force_directory(path.parent)
+
+    def create(self, path: Path, data: bytes) -> bool:
+        hidden = path.with_name(f".{path.name}.{threading.get_ident()}.{os.getpid()}.tmp")
+        try:
+            with _open(hidden, "xb", shared=False) as file:
+                file.write(data)
+                _force(file)
+            os.link(hidden, path)
+        except FileExistsError:
+            return False
+        finally:
+            hidden.unlink(missing_ok=True)
+        _force_directory(path.parent)
+        return True
+
+    def read_tagged(self, path: Path) -> tuple[bytes, str] | None:
+        try:
+            data = self.read(path)
+        except FileNotFoundError:
+            return None
+        return data, content_tag(data)
+
+    def swap(self, path: Path, data: bytes, tag: str) -> str | None:
+        try:
+            directory = os.open(path.parent, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)  # of several that compare, one replaces
+            known = self.read_tagged(path)
+            if known is None or known[1] != tag:
+                return None
+            self.replace(path, lambda file: file.write(data))
+            return content_tag(data)
+        finally:
+            os.close(directory)
 
     def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
         is_new = not path.exists()
@@ -109,6 +148,11 @@ class LocalDisk:
         for name in names:
             (directory / name).unlink(missing_ok=True)
         return len(names)
+
+
+def content_tag(data: bytes) -> str:
+    """Return the tag of a content, for stores that keep none themselves."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _error_of_system(error: BaseException, path: Path) -> OSError | None:

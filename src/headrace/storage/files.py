@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.storage.storage import Write, storage_of
+from headrace.storage.storage import Tag, Write, storage_of
 
 
 def read(path: Path, start: int = 0) -> bytes:
@@ -42,6 +42,21 @@ def replace_by(path: Path, write: Write, *, shared: bool = False) -> None:
     Only a `shared` file may be read by other users of the machine, as far as the umask allows.
     """
     storage_of(path).replace(path, write, shared=shared)
+
+
+def create(path: Path, data: bytes) -> bool:
+    """Write a file durably if there is none of that name; return whether it was written."""
+    return storage_of(path).create(path, data)
+
+
+def read_tagged(path: Path) -> tuple[bytes, Tag] | None:
+    """Return the content of a file and its tag, for `swap`; None if there is no such file."""
+    return storage_of(path).read_tagged(path)
+
+
+def swap(path: Path, data: bytes, tag: Tag) -> Tag | None:
+    """Write a whole file durably if it still has the content of `tag`; return the new tag, or None if it has not."""
+    return storage_of(path).swap(path, data, tag)
 
 
 def append(path: Path, data: bytes, *, keep: int | None = None) -> None:

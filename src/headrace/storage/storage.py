@@ -15,6 +15,8 @@ from headrace.storage.disk import LocalDisk
 
 #: Writes the content of a file.
 Write: TypeAlias = Callable[[BinaryIO], Any]
+#: Stands for the content that a file had when it was read.
+Tag: TypeAlias = str
 
 
 class Storage(Protocol):
@@ -38,6 +40,25 @@ class Storage(Protocol):
         Readers see the old file or the new one, never a part. With `durable` that holds after a power failure as well,
         and once this has returned they see the new one. Without it, a power failure may leave anything. Other users of
         the machine can read the file only if it is `shared`, as far as the umask allows.
+        """
+        ...
+
+    def create(self, path: Path, data: bytes) -> bool:
+        """Write a file durably if there is none of that name; return whether it was written.
+
+        Of several processes that try, one succeeds. They must write different bytes: a store may not tell whether a
+        request that broke off took effect, and then looks whose bytes are there.
+        """
+        ...
+
+    def read_tagged(self, path: Path) -> tuple[bytes, Tag] | None:
+        """Return the content of a file and its tag, for `swap`; None if there is no such file."""
+        ...
+
+    def swap(self, path: Path, data: bytes, tag: Tag) -> Tag | None:
+        """Write a whole file durably if it still has the content of `tag`; return the new tag, or None if it has not.
+
+        As with `create`, each process must write bytes that no other writes.
         """
         ...
 

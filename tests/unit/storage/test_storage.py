@@ -2,7 +2,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headrace.storage import files
-from headrace.storage.storage import Write, mounted, storage_of
+from headrace.storage.storage import Tag, Write, mounted, storage_of
 
 
 class Refusing:
@@ -25,6 +25,15 @@ class Refusing:
 
     def replace(self, path: Path, write: Write, *, durable: bool = True, shared: bool = False) -> None:
         pass
+
+    def create(self, path: Path, data: bytes) -> bool:
+        return False
+
+    def read_tagged(self, path: Path) -> tuple[bytes, Tag] | None:
+        return None
+
+    def swap(self, path: Path, data: bytes, tag: Tag) -> Tag | None:
+        return None
 
     def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
         pass

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from headrace.storage.storage import Write
+from headrace.storage.disk import content_tag
+from headrace.storage.storage import Tag, Write
 
 #: The content of a file; None: there is none.
 Content: TypeAlias = bytes | None
@@ -97,6 +98,23 @@ class SimulatedDisk:
         self._change("rename", ((hidden, None), (name, data)), sure=None if durable else 0)
         if durable:
             self._force(name)
+
+    def create(self, path: Path, data: bytes) -> bool:
+        if self.exists(path):
+            return False
+        self.replace(path, lambda file: file.write(data))
+        return True
+
+    def read_tagged(self, path: Path) -> tuple[bytes, Tag] | None:
+        data = self._files.get(str(path))
+        return None if data is None else (data, content_tag(data))
+
+    def swap(self, path: Path, data: bytes, tag: Tag) -> Tag | None:
+        known = self.read_tagged(path)
+        if known is None or known[1] != tag:
+            return None
+        self.replace(path, lambda file: file.write(data))
+        return content_tag(data)
 
     def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
         name = str(path)
