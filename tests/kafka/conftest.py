@@ -4,29 +4,9 @@ import os
 import socket
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-
-from headrace.cli import java
-
-JARS = Path(__file__).parents[2] / ".kafka"
-SETTINGS = """
-process.roles=broker,controller
-node.id=1
-controller.quorum.bootstrap.servers=127.0.0.1:{control}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{control}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-log.dirs={directory}/log
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=1
-auto.create.topics.enable=false
-"""
+from tests.kafka import server
 
 
 def pytest_collection_modifyitems(items):
@@ -40,41 +20,24 @@ def pytest_collection_modifyitems(items):
 def broker(tmp_path_factory):
     """The address of a broker that lives as long as the tests."""
     admin = pytest.importorskip("confluent_kafka.admin", reason="the Kafka client is not installed: tests/kafka/setup")
-    if not (JARS / "stamp").exists():
-        pytest.skip("no Kafka server here: run tests/kafka/setup")
+    if not server.is_installed():
+        pytest.skip(server.MISSING)
     directory = tmp_path_factory.mktemp("kafka")
     port, control = free_ports(2)
-    settings = directory / "server.properties"
-    settings.write_text(SETTINGS.format(port=port, control=control, directory=directory))
-    command = [
-        str(java.prepare() / "bin" / "java"),
-        "-Xmx256m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-cp",
-        f"{JARS}/*",
-    ]
+    prepare, run = server.commands(
+        directory / "server.properties", host="127.0.0.1", port=port, control=control, logs=directory / "log"
+    )
     with (directory / "output.txt").open("wb") as output:
-        form = [
-            *command,
-            "kafka.tools.StorageTool",
-            "format",
-            "--standalone",
-            "-t",
-            "AAAAAAAAAAAAAAAAAAAAAQ",
-            "-c",
-            str(settings),
-        ]
-        subprocess.run(form, stdout=output, stderr=output, check=True)
-        server = subprocess.Popen([*command, "kafka.Kafka", str(settings)], stdout=output, stderr=output)
+        subprocess.run(prepare, stdout=output, stderr=output, check=True)
+        process = subprocess.Popen(run, stdout=output, stderr=output)
         try:
-            wait_for(port, server)
+            wait_for(port, process)
             address = f"127.0.0.1:{port}"
             admin.AdminClient({"bootstrap.servers": address}).list_topics(timeout=60)
             yield address
         finally:
-            server.terminate()
-            server.wait(60)
+            process.terminate()
+            process.wait(60)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -103,13 +66,13 @@ def free_ports(count):
     return ports
 
 
-def wait_for(port, server, seconds=120.0):
+def wait_for(port, process, seconds=120.0):
     deadline = time.monotonic() + seconds
     while True:
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
             return
         except OSError:
-            assert server.poll() is None, "the broker has ended"
+            assert process.poll() is None, "the broker has ended"
             assert time.monotonic() < deadline, "the broker did not start"
             time.sleep(0.1)

@@ -1,94 +1,14 @@
 """Random queries of every shape, many in one deployment on Spark, give what the oracle says."""
 
-import random
-
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from tests.spark.oracle_case import compare
 
-from headrace.catalog.catalog import Catalog
-from headrace.language.parser import parse
-from headrace.plan.binding.binder import bind
 from headrace.session import Session
-from headrace.testing.oracle.oracle import answer, as_multiset, rows_of
-from headrace.testing.strategies import modifier_queries
-from headrace.testing.strategies import queries as shapes
-from headrace.testing.strategies.queries import STREAMS, stream_histories, stream_statements
-from headrace.testing.streams import page as page_of
-
-CATALOG = Catalog()
-for definition in STREAMS:
-    CATALOG.add(definition)
-SHAPES = [
-    shapes.projections(),
-    shapes.aggregates(),
-    shapes.joins(),
-    shapes.three_way_joins(),
-    shapes.sequences(),
-    shapes.unions(),
-    shapes.distincts(),
-    shapes.aggregates_of_joins(),
-    shapes.nested(),
-    modifier_queries.modifiers(),
-    modifier_queries.window_modifiers(),
-    modifier_queries.suppressions(),
-]
-
-
-def draw(strategy, number, count):
-    """The same `count` examples of a strategy for the same number."""
-    found = []
-
-    @seed(number)
-    @settings(
-        max_examples=count * 3,
-        deadline=None,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-        derandomize=False,
-    )
-    @given(strategy)
-    def collect(example):
-        found.append(example)
-
-    collect()
-    random.Random(number).shuffle(found)
-    return found[:count]
 
 
 @pytest.mark.parametrize(("buckets", "page", "number"), [(4, 1, 11), (1, 10_000, 12), (3, 7, 13)])
 def test_queries_on_spark_agree_with_the_oracle(spark, buckets, page, number, tmp_path):
-    texts = [text for shape in SHAPES for text in draw(shape, number, 3)]
-    histories = max(draw(stream_histories(most=40), number, 20), key=lambda found: min(map(len, found.values())))
-    found = {}
     with Session(tmp_path, buckets=buckets, page=page) as session:
-        script = (
-            stream_statements()
-            + ";\n"
-            + ";\n".join(f"CREATE QUERY q{i} AS {text} INTO MEMORY" for i, text in enumerate(texts))
-        )
-        session.execute(script)
-        for i in range(len(texts)):
-            rows = found[i] = []
-
-            def take(_, pages, rows=rows):
-                return rows.extend(row for p in pages for row in rows_of(p.rows.iter_rows(named=True)))
-
-            session.deployment.delivery.subscribers[f"q{i}"] = [take]
-        chunks = random.Random(number)
-        waiting = {stream.name: list(histories[stream.name]) for stream in STREAMS}
-        while any(waiting.values()):
-            stream = chunks.choice([stream for stream in STREAMS if waiting[stream.name]])
-            size = chunks.randint(1, 12)
-            part, waiting[stream.name] = waiting[stream.name][:size], waiting[stream.name][size:]
-            session.push(stream.name, page_of(stream.schema, part).visible().to_dicts())
-        session.drain(timeout=200)
-    nonempty = 0
-    for i, text in enumerate(texts):
-        plan = bind(parse(text)[0].select, text, CATALOG)
-        expected = as_multiset(answer(plan, histories))
-        nonempty += bool(expected)
-        assert as_multiset(found[i]) == expected, (
-            f"seed {number}, query {text}: missing {expected - as_multiset(found[i])}"
-        )
-    assert nonempty >= len(texts) // 3
+        compared = compare(session, number)
+    assert compared.wrong == []
+    assert compared.nonempty >= compared.queries // 3

@@ -1,0 +1,129 @@
+"""The queries of the crash tests, their data, and what the oracle says of them."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.define import define_query, define_stream
+from headrace.language.parser import parse
+from headrace.language.syntax.statements import CreateQuery, CreateStream
+from headrace.model.schema import Schema
+from headrace.plan.binding.binder import bind
+from headrace.testing.oracle.oracle import Row, answer
+from headrace.testing.oracle.rows import rounded
+from headrace.testing.oracle.values import plain
+
+SCRIPT = """
+CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP BY at SKEW 1 SECOND
+  FROM FILES (path '{data}/bids', format 'parquet');
+CREATE STREAM asks (at TIMESTAMP, auction INT, ask DOUBLE) TIMESTAMP BY at
+  FROM FILES (path '{data}/asks', format 'parquet');
+CREATE QUERY counts AS SELECT auction, count(*) AS n, sum(price) AS total, max(price) AS top, window_end
+  FROM bids [RANGE 20 SECONDS SLIDE 5 SECONDS] GROUP BY auction INTO FILES (path '{out}/counts', format 'parquet');
+CREATE QUERY pairs AS SELECT b.auction, b.price, a.ask FROM bids [RANGE 4 SECONDS] AS b
+  LEFT JOIN asks [RANGE 4 SECONDS] AS a
+  ON b.auction = a.auction AND a.ask < b.price INTO FILES (path '{out}/pairs', format 'json');
+CREATE QUERY dear AS SELECT auction, price * 2 AS double_price FROM bids WHERE price > 90
+  INTO FILES (path '{out}/dear', format 'csv');
+CREATE QUERY spells START '2026-01-01 00:00:10' STOP '2026-01-01 00:00:35' EVERY 1 MINUTE
+  AS SELECT auction, count(*) AS n, max(price) AS top, window_end FROM bids [RANGE 20 SECONDS] GROUP BY auction
+  INTO FILES (path '{out}/spells', format 'parquet');
+CREATE QUERY changes AS SELECT auction, OLD(price) AS before, RDIFF(price PSEUDO 0.01) OVER (PARTITION BY auction) AS
+  change
+  FROM bids
+  INTO FILES (path '{out}/changes', format 'parquet');
+CREATE QUERY repeats AS SELECT auction, OLD(price) AS before, price FROM bids [RANGE 2 SECONDS] GROUP BY auction
+  HAVING RSUPPRESS(3)
+  INTO FILES (path '{out}/repeats', format 'parquet');
+CREATE QUERY standing AS SELECT auction, ask, OLD(ask) AS began FROM asks [RANGE 30 SECONDS] GROUP BY auction
+  HAVING TSUPPRESS(7 SECONDS, CASE WHEN ask > 80 THEN 'clean' WHEN ask > 60 THEN 'update' ELSE 'new' END)
+  INTO FILES (path '{out}/standing', format 'parquet');
+CREATE QUERY early AS SELECT auction, price FROM bids LIMIT 700 INTO FILES (path '{out}/early', format 'parquet');
+CREATE QUERY busiest AS SELECT max(n) AS most, window_end FROM counts [RANGE 20 SECONDS]
+  INTO FILES (path '{out}/busiest', format 'parquet');
+"""
+
+
+def write_data(directory: Path, number: int) -> dict[str, pl.DataFrame]:
+    """Two streams in small files, the first with some disorder within its skew."""
+    rng = np.random.default_rng(number)
+    made = {}
+    for name, value, count, files in (("bids", "price", 2000, 20), ("asks", "ask", 200, 10)):
+        ts = np.sort(rng.integers(0, 120_000_000, count))
+        if name == "bids":
+            ts = ts - rng.integers(0, 450_000, count)
+        frame = pl.DataFrame(
+            {
+                "at": pl.Series(ts + 1_767_225_600_000_000).cast(pl.Datetime("us")),
+                "auction": pl.Series(rng.integers(0, 12, count), dtype=pl.Int32),
+                value: np.round(rng.uniform(0, 100, count), 2),
+            }
+        )
+        (directory / name).mkdir(parents=True)
+        size = count // files
+        for i in range(files):
+            frame[i * size : (i + 1) * size].write_parquet(directory / name / f"{i:03d}.parquet")
+        made[name] = frame
+    return made
+
+
+def expected(script: str, frames: dict[str, pl.DataFrame]) -> dict[str, list]:
+    catalog = Catalog()
+    histories = {}
+    answers = {}
+    for statement in parse(script):
+        if isinstance(statement, CreateStream):
+            stream = define_stream(statement, statement.columns or Schema(()))
+            catalog.add(stream)
+            rows = plain(frames[stream.name].to_dicts())
+            histories[stream.name] = [Row(row["at"], row) for row in rows]
+        elif isinstance(statement, CreateQuery):
+            plan = bind(statement.select, statement.text, catalog)
+            catalog.add(define_query(statement, plan.schema))
+            stints = [histories] if statement.stint is None else stints_of(histories)
+            answers[statement.name.text] = multiset([row.values for stint in stints for row in answer(plan, stint)])
+    return answers
+
+
+def stints_of(histories: dict[str, list[Row]]) -> list[dict[str, list[Row]]]:
+    """What each stint of `spells` sees."""
+    start = 1_767_225_600_000_000
+    spans = [(start + begin * 1_000_000, start + (begin + 25) * 1_000_000) for begin in (10, 70)]
+    return [
+        {name: [row for row in rows if begin <= row.ts < end] for name, rows in histories.items()}
+        for begin, end in spans
+    ]
+
+
+def multiset(rows) -> list:
+    return sorted(tuple((name, repr(rounded(value))) for name, value in row.items()) for row in rows)
+
+
+def written(out: Path, answers: dict[str, list]) -> dict[str, list]:
+    readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".json": pl.read_ndjson, ".jsonl": pl.read_ndjson}
+    found = {}
+    for name in answers:
+        rows = []
+        for path in sorted((out / name).iterdir()):
+            if path.suffix in readers and not path.name.startswith("."):
+                rows += plain(readers[path.suffix](path).to_dicts())
+        found[name] = multiset(rows)
+    return found
+
+
+def wait_for_batches(
+    checkpoint: Path, more: int, *, is_over: Callable[[], object] = lambda: False, seconds: float = 120
+) -> None:
+    """Wait until `more` further micro-batches are committed, or the run is over."""
+    before, deadline = newest_batch(checkpoint), time.monotonic() + seconds
+    while not is_over() and time.monotonic() < deadline and newest_batch(checkpoint) < before + more:
+        time.sleep(0.02)
+
+
+def newest_batch(checkpoint: Path) -> int:
+    """Return the newest micro-batch that Spark has committed, or -1."""
+    return max((int(path.name) for path in (checkpoint / "spark" / "commits").glob("[0-9]*")), default=-1)
