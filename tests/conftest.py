@@ -1,4 +1,4 @@
-"""What all tests share: the option that rewrites golden scripts, and how Hypothesis runs."""
+"""What all tests share: options, and how Hypothesis runs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the expected part of golden scripts with what came out"
     )
+    parser.addoption(
+        "--losses", type=int, default=1, help="how often the test cluster loses a machine at the worst moment"
+    )
+    parser.addoption("--whole-corpus", action="store_true", help="run all golden scripts and queries on the cluster")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -38,7 +38,7 @@ def run_tests(
         "--fast", "Run only the checks and the fast tests: no slow ones, no Spark, no Kafka, no downloads."
     ),
 ) -> None:
-    """Run style, type and layer checks, fast and slow tests, tests on Spark and Kafka. Needs a checkout."""
+    """Run style, type and layer checks and all tests, also on Spark, Kafka, a cluster. Needs a checkout."""
     root = checkout()
     for script in () if fast else sorted(root.glob("tests/*/setup")):
         if reason := obtain(script, patience=PATIENCE):
@@ -66,13 +66,14 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
         yield "tests", pytest
     else:
         together = ["-n", str(min(4, os.cpu_count() or 1))]
-        yield "fast tests", [*pytest, "-m", "not spark and not kafka and not slow", *together]
+        yield "fast tests", [*pytest, "-m", "not spark and not kafka and not cluster and not slow", *together]
     if "-m" not in arguments and not fast:
-        yield "slow tests", [*pytest, "-m", "slow and not spark and not kafka", *together]
-        # tests on Spark are in two groups (tests/spark/conftest.py); tests on Kafka share a broker
+        yield "slow tests", [*pytest, "-m", "slow and not spark and not kafka and not cluster", *together]
+        # tests on Spark are in two groups (tests/spark/conftest.py); the others share a broker, or a cluster
         groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadgroup"]
         yield "tests on Spark", [*pytest, "-m", "spark and not kafka", *groups]
         yield "tests on Kafka", [*pytest, "-m", "kafka"]
+        yield "tests on a cluster", [*pytest, "-m", "cluster"]
 
 
 def obtain(script: Path, *, patience: float) -> str | None:
@@ -108,7 +109,7 @@ def checkout(command: str = "test") -> Path:
 def _run(title: str, command: list[str], root: Path) -> Verdict:
     out.rule(f"[bold]{title}", align="left")
     sys.stdout.flush()
-    if title in ("tests on Spark", "tests on Kafka"):
+    if title in ("tests on Spark", "tests on Kafka", "tests on a cluster"):
         try:
             java.prepare()
         except HostFault as error:

@@ -1,0 +1,165 @@
+"""A standalone Spark cluster: a master, workers and drivers, each on a machine of its own.
+
+with Cluster(folder, workers=2) as cluster:
+    driver = cluster.driver("driver-1")
+    driver.call("run", checkpoint=..., text=...)
+    cluster.switch_off("worker-2")
+    cluster.switch_on("worker-2")
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from tests.cluster.driver import Driver
+from tests.cluster.machine import ROOT, Machine, best_rack, until
+
+from headrace.cli import java
+
+#: JVMs live for a minute or two, too short for Java's optimizing compiler.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+PORT = 7077
+#: Run a second copy of a task that takes longer than others.
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "1s",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+}
+
+
+class Cluster:
+    """A cluster whose machines can be switched off and on; `common` is the folder that all of them have."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        workers: int = 2,
+        memory: str = "1200m",
+        executor_memory: str = "700m",
+        java_options: str = JAVA_OPTIONS,
+    ) -> None:
+        self.common, self.logs = directory / "common", directory / "logs"
+        for folder in (self.common, self.logs):
+            folder.mkdir(parents=True)
+        self.workers = [f"worker-{number}" for number in range(1, workers + 1)]
+        self.memory, self.executor_memory, self.java_options = memory, executor_memory, java_options
+        self.rack = best_rack(self.common)
+        self.master = f"spark://{self.rack.network}.{self._number('master')}:{PORT}"
+
+    def __enter__(self) -> Cluster:
+        for name in ("master", *self.workers):
+            self.switch_on(name)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.rack.close()
+
+    def switch_on(self, name: str) -> Machine:
+        """Start a machine with the part of Spark that runs on it; its disk is empty."""
+        machine = self.machine(name)
+        if name == "master":
+            options = ["master.Master", "--port", str(PORT), "--webui-port", "0"]
+        else:
+            work = str(self.common / "work" / name)  # what executors print outlives the machine
+            options = ["worker.Worker", "--cores", "1", "--memory", self.memory, "--work-dir", work, self.master]
+        kind, *arguments = options
+        spark_class = str(_spark_home() / "bin" / "spark-class")
+        command = [spark_class, f"org.apache.spark.deploy.{kind}", "--host", machine.address, *arguments]
+        machine.start(command, self.environ(machine), self.logs / f"{name}.log")
+        return machine
+
+    def switch_off(self, name: str) -> None:
+        self.rack.machines[name].switch_off()
+
+    def address(self, name: str) -> str:
+        return self.rack.machines[name].address
+
+    def is_on(self, name: str) -> bool:
+        return self.rack.machines[name].first_process.poll() is None
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Hold the next bucket task on a machine (see `marked`); the body runs while it is held."""
+        address = self.address(name)
+        hold, held = self.common / "hold" / address, self.common / "held" / address
+        hold.parent.mkdir(exist_ok=True)
+        hold.touch()
+        try:
+            until(held.exists, what=f"a task on {name}")
+            yield
+        finally:
+            hold.unlink()
+            held.unlink(missing_ok=True)
+
+    def driver(
+        self,
+        name: str,
+        conf: Mapping[str, str] | None = None,
+        *,
+        master: str | None = None,
+        executors: int | None = None,
+    ) -> Driver:
+        """Start a driver on a machine that is off, and wait until it has executors: one per worker unless told."""
+        machine = self.machine(name)
+        chosen = {
+            "spark.executor.memory": self.executor_memory,
+            "spark.executor.extraJavaOptions": self.java_options,
+            "spark.locality.wait": "200ms",
+            **(conf or {}),
+        }
+        command = [sys.executable, "-m", "tests.cluster.driver_process", master or self.master, json.dumps(chosen)]
+        log = self.logs / f"{name}.log"
+        driver = Driver(machine, machine.start(command, self.environ(machine), log, talks=True), log)
+        driver.wait_for_start()
+        number = len(self.workers) if executors is None else executors
+        until(lambda: len(driver.call("executors")) >= number, what=f"{number} executors")
+        return driver
+
+    def environ(self, machine: Machine) -> dict[str, str]:
+        """Return the environment of programs on a machine."""
+        home = machine.disk / "home"
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "TMPDIR": str(machine.disk),
+            "JAVA_HOME": str(java.prepare()),
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT, ROOT / "examples"))),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HEADRACE_ALLOW_PYTHON": "*",
+            "HEADRACE_TEST_COMMON": str(self.common),
+            "SPARK_HOME": str(_spark_home()),
+            "SPARK_LOCAL_IP": machine.address,
+            "SPARK_LOCAL_DIRS": str(machine.disk / "spark"),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": self.java_options,
+            "SPARK_SUBMIT_OPTS": self.java_options,
+            "SPARK_MASTER_OPTS": "-Dspark.worker.timeout=20",
+        }
+
+    def machine(self, name: str) -> Machine:
+        """Switch on a machine on which nothing runs yet."""
+        return self.rack.machine(name, self._number(name))
+
+    def _number(self, name: str) -> int:
+        """Return the last part of a machine's address: 1 for the master, 11 for worker-1, 101 for driver-1."""
+        kind, _, number = name.partition("-")
+        return {"master": 1, "kafka": 2, "worker": 10, "driver": 100}[kind] + int(number or 0)
+
+
+def _spark_home() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent

@@ -1,0 +1,87 @@
+"""A Spark cluster on this machine, which the tests of this folder share."""
+
+import shutil
+
+import pytest
+from tests.cluster.cluster import SPECULATION, Cluster
+from tests.cluster.first_process import end_leftovers
+from tests.cluster.machine import until
+
+#: What kind of machines the tests used.
+KIND = pytest.StashKey[str]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests, and keep their order: a test that needs another driver than the last one must wait for it."""
+    ours = [item for item in items if "tests/cluster/" in str(item.path)]
+    for item in ours:
+        item.add_marker(pytest.mark.cluster)
+        item.add_marker(pytest.mark.timeout(300))
+    ordered = iter(sorted(ours, key=lambda item: item.reportinfo()[:2]))
+    items[:] = [next(ordered) if item in ours else item for item in items]
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if (kind := config.stash.get(KIND, None)) is not None:
+        terminalreporter.write_line(f"machines of the test cluster: {kind}")
+
+
+@pytest.fixture(scope="session")
+def cluster(request, tmp_path_factory):
+    end_leftovers()
+    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        request.config.stash[KIND] = cluster.rack.kind
+        yield cluster
+
+
+class Drivers:
+    """The driver that tests share, as long as it works and has the settings that they need."""
+
+    def __init__(self, cluster):
+        self.cluster, self.driver, self.conf = cluster, None, {}
+        self.count = 0
+
+    def get(self, conf):
+        """Return a driver with these settings that runs nothing, with all its executors."""
+        if self.driver is not None and (conf != self.conf or not self.is_idle()):
+            self.lose()
+        if self.driver is None:
+            self.count, self.conf = self.count + 1, conf
+            self.driver = self.cluster.driver(f"driver-{self.count}", conf)
+        until(lambda: len(self.driver.call("executors")) == len(self.cluster.workers), what="all executors")
+        return self.driver
+
+    def lose(self):
+        """Switch off the machine of the driver."""
+        self.cluster.switch_off(self.driver.machine.name)
+        self.driver = None
+
+    def is_idle(self):
+        return self.driver.process.poll() is None and not self.driver.is_busy and not self.driver.call("running")
+
+
+@pytest.fixture(scope="session")
+def drivers(cluster):
+    return Drivers(cluster)
+
+
+@pytest.fixture
+def ready_cluster(cluster):
+    """The cluster with all its workers, and without marks."""
+    for folder in ("marks", "hold", "held", "load"):
+        shutil.rmtree(cluster.common / folder, ignore_errors=True)
+    for name in cluster.workers:
+        if not cluster.is_on(name):
+            cluster.switch_on(name)
+    return cluster
+
+
+@pytest.fixture
+def driver(ready_cluster, drivers):
+    return drivers.get({})
+
+
+@pytest.fixture
+def speculating_driver(ready_cluster, drivers):
+    return drivers.get(SPECULATION)

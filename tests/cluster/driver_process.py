@@ -1,0 +1,145 @@
+"""A program that runs sessions on a cluster, as the tests ask for it on standard input: a line of JSON per request.
+
+A request names a function: of `JOBS`, of `LOOKS`, or of another module as `module:function`. Those of `LOOKS` are
+answered at once, the others one after the other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from headrace.hosts.spark.settings import python_environment, settings
+from headrace.session import Session
+
+#: Settings that are right on one machine only.
+ONE_MACHINE = (
+    "spark.driver.host",
+    "spark.driver.bindAddress",
+    "spark.python.unix.domain.socket.dir",
+    "spark.log.level",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A session, and the streaming query that it started first."""
+
+    session: Session
+    query: StreamingQuery
+
+
+_runs: dict[str, Run] = {}
+
+
+def start(checkpoint: str, text: str, **options: Any) -> None:
+    """Run statements in a session of their own."""
+    session = Session(Path(checkpoint), **options)
+    session.execute(text)
+    _runs[checkpoint] = Run(session, session.deployment.query)  # type: ignore[attr-defined]
+
+
+def drain(checkpoint: str) -> dict[str, Any]:
+    """Wait until everything is read and delivered; return whether Spark's query failed on the way."""
+    run = _runs[checkpoint]
+    run.session.drain()
+    del _runs[checkpoint]
+    return {"is_restarted": run.query.exception() is not None, "batches": run.session.statistics().batch + 1}
+
+
+def run(checkpoint: str, text: str, **options: Any) -> dict[str, Any]:
+    start(checkpoint, text, **options)
+    return drain(checkpoint)
+
+
+def tasks() -> dict[str, int]:
+    """Return how many tasks of the running stages have finished, and how many run."""
+    tracker = _spark().sparkContext.statusTracker()
+    stages = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
+    return {
+        "running": sum(stage.numActiveTasks for stage in stages),
+        "finished": sum(stage.numCompletedTasks for stage in stages),
+    }
+
+
+def executors() -> list[str]:
+    """Return the addresses of the executors that are registered."""
+    context = _spark().sparkContext
+    infos = context._jsc.sc().statusTracker().getExecutorInfos()
+    addresses = [info.host() for info in infos]
+    addresses.remove(context.getConf().get("spark.driver.host"))  # the driver is listed, too
+    return sorted(addresses)
+
+
+def setting(name: str) -> str | None:
+    return _spark().conf.get(name, None)
+
+
+def running() -> list[str]:
+    """Return the checkpoints that are in use."""
+    return list(_runs)
+
+
+JOBS = {function.__name__: function for function in (start, drain, run)}
+LOOKS = {function.__name__: function for function in (tasks, executors, setting, running)}
+
+
+def main() -> None:
+    master, conf = sys.argv[1], json.loads(sys.argv[2])
+    python_environment()
+    chosen = {name: value for name, value in settings(2).items() if name not in ONE_MACHINE} | conf
+    builder = SparkSession.builder.master(master).appName("headrace")
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    builder.getOrCreate()
+    requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+    _say(started=True)
+    while (request := requests.get()) is not None:
+        _answer(request)
+
+
+def _spark() -> SparkSession:
+    return SparkSession.builder.getOrCreate()
+
+
+def _read(requests: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["call"] in LOOKS:
+            _answer(request)
+        else:
+            requests.put(request)
+    requests.put(None)
+
+
+def _answer(request: dict[str, Any]) -> None:
+    try:
+        _say(id=request["id"], value=_function(request["call"])(**request["arguments"]))
+    except Exception:
+        _say(id=request["id"], error=traceback.format_exc())
+
+
+def _function(name: str) -> Callable[..., Any]:
+    module, _, function = name.rpartition(":")
+    return getattr(importlib.import_module(module), function) if module else (JOBS | LOOKS)[name]
+
+
+def _say(**answer: Any) -> None:
+    sys.__stdout__.write(json.dumps(answer) + "\n")
+    sys.__stdout__.flush()
+
+
+if __name__ == "__main__":
+    main()
