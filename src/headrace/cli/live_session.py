@@ -150,7 +150,8 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
         yield stop
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            # a command that was interrupted ends: whoever is impatient then gets its code, not a death by the signal
+            signal.signal(number, (lambda *_: os._exit(FORCED)) if stop.is_set() else handler)
 
 
 def watch(session: Session, stop: threading.Event, *, every: float, look: Callable[[], None]) -> bool:

@@ -20,6 +20,17 @@ with ended_by_interrupt("stopped while Spark was starting"):
     print("went on")
 """
 
+IMPATIENT = """
+import os, signal, time
+from headrace.cli.live_session import interruptible
+
+with interruptible(lambda: None):
+    os.kill(os.getpid(), signal.SIGINT)
+print("stopped", flush=True)
+os.kill(os.getpid(), signal.SIG{name})
+time.sleep(60)
+"""
+
 
 def test_the_first_query_says_that_spark_starts(capsys: pytest.CaptureFixture[str]) -> None:
     with AnnouncingSession(host="local") as session:
@@ -47,3 +58,11 @@ def test_an_interrupt_after_the_start_is_handled_as_before() -> None:
         pass
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_a_signal_after_the_end_of_an_interrupted_command_gives_its_code(name: str) -> None:
+    command = [sys.executable, "-c", IMPATIENT.format(name=name)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (FORCED, "stopped\n")
