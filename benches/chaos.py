@@ -1,8 +1,9 @@
 """Faults of a real deployment on Spark under load: kills, signals, full disks; no result may be lost or repeated.
 
-A process writes three streams of files, and `headrace run` turns them into the files of 17 sinks. Faults come at random
-moments; what has ended is started again. At the end the sinks are compared with DuckDB's answers over the same input,
-as multisets. `python -m benches.chaos --minutes 60 --seed 7` runs longer and repeats a choice of faults.
+A process writes three streams of files, and `headrace run` turns them into the files of 17 sinks. Where a broker of
+Kafka can be had (tests/kafka/setup), it also reads a topic and has four more sinks, three of them topics. Faults come
+at random moments; what has ended is started again. At the end the sinks are compared with the answers of DuckDB over
+the same input, as multisets. `python -m benches.chaos --minutes 60 --seed 7` repeats a choice of faults for an hour.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from benches.parts import load, sinks
+from benches.parts.broker import Broker, missing
 from benches.parts.comparison import Difference
-from benches.parts.faults import ENDING, SECOND, STARTING, SURVIVED, Harm, kill_while_starting, possible
+from benches.parts.faults import ENDING, STARTING, SURVIVED, Harm, kill_while_starting, possible, survivable
 from benches.parts.supervisor import Ended, Stuck, Supervisor
 
 #: Seconds between two files of a stream.
@@ -84,18 +86,31 @@ def main(quick: bool, minutes: float | None = None, seed: int | None = None) -> 
     if seed is None:
         seed = random.SystemRandom().randrange(1_000_000)
     say(f"seed {seed}")
+    if (reason := missing()) is not None:
+        say(f"without Kafka: {reason}")
     with tempfile.TemporaryDirectory(prefix="headrace-chaos-", ignore_cleanup_errors=True) as folder:
         began = time.monotonic()
-        record = run(Path(folder), seed, is_over=lambda record: time.monotonic() - began > minutes * 60)
+        broker = Broker(Path(folder) / "broker") if reason is None else None
+        record = run(Path(folder), seed, is_over=lambda record: time.monotonic() - began > minutes * 60, broker=broker)
         return report(record, seed, time.monotonic() - began)
 
 
-def run(folder: Path, seed: int, *, is_over: Callable[[Record], bool], drains: int = KILLED_DRAINS) -> Record:
+def run(
+    folder: Path,
+    seed: int,
+    *,
+    is_over: Callable[[Record], bool],
+    drains: int = KILLED_DRAINS,
+    broker: Broker | None = None,
+) -> Record:
     """Run a deployment with faults until `is_over` says so, drain it, and compare its sinks."""
     chance, record = random.Random(seed), Record()
-    supervisor = Supervisor(folder)
+    if broker is not None:
+        broker.start()
+        sinks.make_topics(broker)
+    supervisor = Supervisor(folder, broker)
     kinds = possible(supervisor)
-    feeder = load.feed(supervisor.data, seed, INTERVAL)
+    feeder = load.feed(supervisor.data, seed, INTERVAL, broker=None if broker is None else broker.address)
     try:
         deck: list[str] = []  # so that every kind comes up
         while not is_over(record):
@@ -105,10 +120,12 @@ def run(folder: Path, seed: int, *, is_over: Callable[[Record], bool], drains: i
             say(f"{record.count} faults, {record.starts} starts, micro-batch {supervisor.newest()}, {record.troubles}")
         load.stop(supervisor.data, feeder)
         _drain(supervisor, chance, record, drains)
+        record.differences = sinks.differences(supervisor.data, supervisor.out, seed, broker)
     finally:
         feeder.kill()
         supervisor.close()
-    record.differences = sinks.differences(supervisor.data, supervisor.out, seed)
+        if broker is not None:
+            broker.close()
     record.calls = sinks.call_difference(supervisor.data, folder / sinks.NOTES, seed)
     return record
 
@@ -132,7 +149,7 @@ def _live(
             time.sleep(chance.uniform(0.0, 1.0))
             if is_over(record):
                 break
-            what = chance.choices(list(SURVIVED), [1 if name == SECOND else 3 for name in SURVIVED])[0]
+            what = chance.choices(*zip(*survivable(supervisor).items(), strict=True))[0]
             record.faults[what] += 1
             before = supervisor.newest()
             SURVIVED[what](supervisor, chance)

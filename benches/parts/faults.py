@@ -52,6 +52,21 @@ def _freeze(role: Role | None) -> Callable[[Supervisor, random.Random], None]:
     return fault
 
 
+def _kill_broker(supervisor: Supervisor, chance: random.Random) -> None:
+    """Kill the broker, and start it again after a while."""
+    assert supervisor.broker is not None
+    supervisor.broker.kill()
+    time.sleep(chance.uniform(0.0, 3.0))
+    supervisor.broker.start()
+
+
+def _freeze_broker(supervisor: Supervisor, chance: random.Random) -> None:
+    assert supervisor.broker is not None
+    supervisor.broker.signal(signal.SIGSTOP)
+    time.sleep(chance.uniform(0.2, 3.0))
+    supervisor.broker.signal(signal.SIGCONT)
+
+
 def _second_process(supervisor: Supervisor, chance: random.Random) -> None:
     """Start the same command on the checkpoint: it must be refused."""
     ended = supervisor.run(*chance.choice(([], ["--once"]))).wait(60)
@@ -156,6 +171,13 @@ def possible(supervisor: Supervisor) -> list[str]:
     return [name for name in ENDING if not missing.get(name)]
 
 
+def survivable(supervisor: Supervisor) -> dict[str, int]:
+    """Return the faults of `SURVIVED` that can be caused here, and how often each is to come."""
+    rare = (SECOND, BROKER_KILLED)
+    absent = (BROKER_KILLED, BROKER_STOPPED) if supervisor.broker is None else ()
+    return {name: 1 if name in rare else 3 for name in SURVIVED if name not in absent}
+
+
 def _can_be_immutable(folder: Path) -> bool:
     if shutil.which("chattr") is None:
         return False
@@ -172,6 +194,7 @@ def _nothing() -> None:
 
 
 SECOND = "second process"
+BROKER_KILLED, BROKER_STOPPED = "broker killed and started again", "broker stopped for a while"
 #: Faults that a deployment survives.
 SURVIVED: Mapping[str, Callable[[Supervisor, random.Random], None]] = {
     "worker killed": _kill("worker"),
@@ -181,6 +204,8 @@ SURVIVED: Mapping[str, Callable[[Supervisor, random.Random], None]] = {
     "driver stopped for a while": _freeze("driver"),
     "everything stopped for a while": _freeze(None),
     SECOND: _second_process,
+    BROKER_KILLED: _kill_broker,
+    BROKER_STOPPED: _freeze_broker,
 }
 FULL_DISK, READ_ONLY = "disk of the checkpoint full", "sink folder is read-only"
 #: Faults that end the process.

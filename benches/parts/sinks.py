@@ -13,17 +13,20 @@ from pathlib import Path
 
 import duckdb
 from benches.parts import load
+from benches.parts.broker import Broker
 from benches.parts.comparison import Difference, compare
 
 #: A sink whose files hold the results of several micro-batches.
 ROLLING = "roll_interval '3 seconds'"
+#: The form of results that are the records of a topic.
+_TOPIC = "topic"
 #: The file in which a function notes the calls of the rule.
 NOTES = "notes.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A statement that ends in INTO FILES, and its results; the options of the sink are added to the statement."""
+    """A statement with the place of its sink, and its results; files of a form, or the records of a topic."""
 
     name: str
     text: str
@@ -31,8 +34,10 @@ class Case:
     reference: str
     is_rolling: bool = False
 
-    def statement(self, out: Path) -> str:
+    def statement(self, out: Path, broker: str | None = None) -> str:
         """Return the statement with its sink."""
+        if self.form == _TOPIC:
+            return self.text.format(sink=f"INTO KAFKA (bootstrap '{broker}', topic '{self.name}')")
         rolling = f", {ROLLING}" if self.is_rolling else ""
         return self.text.format(sink=f"INTO FILES (path '{out / self.name}', format '{self.form}'{rolling})")
 
@@ -181,6 +186,37 @@ CASES = (
         "SELECT record FROM bad",
     ),
 )
+#: Cases that need a broker: from its topic, to a topic, and both.
+BROKER_CASES = (
+    Case(
+        "clicked",
+        "CREATE QUERY clicked AS SELECT ts, site, n FROM clicks WHERE n > 5000 {sink}",
+        _TOPIC,
+        "SELECT ts, site, n FROM clicks WHERE n > 5000",
+    ),
+    Case(
+        "sites",
+        "CREATE QUERY sites AS SELECT site, count(*) AS n, sum(n) AS total, window_end FROM clicks [RANGE 5 SECONDS] "
+        "GROUP BY site {sink}",
+        "parquet",
+        f"""SELECT site, count(*) AS n, sum(n)::BIGINT AS total, {_SPAN.format(size=5_000_000, next=1)} AS window_end
+          FROM clicks GROUP BY ALL""",
+    ),
+    Case(
+        "asked",
+        "CREATE QUERY asked AS SELECT ts, auction, ask FROM asks WHERE ask > 3000 {sink}",
+        _TOPIC,
+        "SELECT ts, auction, ask FROM asks WHERE ask > 3000",
+    ),
+    Case(
+        "met",
+        "CREATE QUERY met AS SELECT c.ts AS click_at, s.ts AS signal_at, c.site, c.n FROM clicks [RANGE 1 SECOND] AS c "
+        "JOIN signals [RANGE 1 SECOND] AS s ON c.site = s.host {sink}",
+        _TOPIC,
+        """SELECT c.ts AS click_at, s.ts AS signal_at, c.site, c.n FROM clicks AS c JOIN signals AS s
+          ON c.site = s.host AND s.ts BETWEEN c.ts - INTERVAL 1 SECOND AND c.ts + INTERVAL 1 SECOND""",
+    ),
+)
 EVENTS = """
 CREATE EVENT down AS SELECT ts, host, n FROM signals WHERE NOT up;
 CREATE EVENT up AS SELECT ts, host, n FROM signals WHERE up;
@@ -190,19 +226,38 @@ CREATE EVENT alarm (host INT, n BIGINT);
 """
 
 
-def script(data: Path, out: Path) -> str:
+def cases(broker: Broker | None) -> tuple[Case, ...]:
+    """Return what runs with or without a broker."""
+    return CASES if broker is None else (*CASES, *BROKER_CASES)
+
+
+def make_topics(broker: Broker) -> None:
+    """Make the topic of the load and those of the sinks."""
+    for topic in (load.TOPIC, *(case.name for case in BROKER_CASES if case.form == _TOPIC)):
+        broker.make(topic, load.PARTITIONS)
+
+
+def script(data: Path, out: Path, broker: Broker | None = None) -> str:
     """Return the statements of a deployment with all sinks."""
-    return load.declarations(data) + EVENTS + "".join(f"{case.statement(out)};\n" for case in CASES)
+    address = None if broker is None else broker.address
+    statements = [f"{case.statement(out, address)};\n" for case in cases(broker)]
+    return load.declarations(data, address) + EVENTS + "".join(statements)
 
 
-def differences(data: Path, out: Path, seed: int) -> dict[str, Difference]:
-    """Compare each sink with DuckDB's answer over the files that were written."""
+def differences(data: Path, out: Path, seed: int, broker: Broker | None = None) -> dict[str, Difference]:
+    """Compare each sink with DuckDB's answer over what was written and sent."""
     with duckdb.connect() as connection:
         _define_tables(connection, load.files_of(data), seed)
-        return {
-            case.name: compare(connection, case.reference, sorted((out / case.name).glob(f"part-*.{case.form}")))
-            for case in CASES
-        }
+        return {case.name: compare(connection, case.reference, _results(case, out, broker)) for case in cases(broker)}
+
+
+def _results(case: Case, out: Path, broker: Broker | None) -> list[Path]:
+    """Return the files that hold the results of a case; those of a topic are copied to one."""
+    if case.form != _TOPIC or broker is None:
+        return sorted((out / case.name).glob(f"part-*.{case.form}"))
+    copy = out / f"{case.name}.json"
+    copy.write_bytes(b"".join(value + b"\n" for value in broker.values(case.name, load.PARTITIONS)))
+    return [copy]
 
 
 def call_difference(data: Path, notes: Path, seed: int) -> Difference:
@@ -226,7 +281,7 @@ def _noted(notes: Path) -> Iterator[tuple[str, int, str]]:
 
 
 def _define_tables(connection: duckdb.DuckDBPyConnection, files: Mapping[str, int], seed: int) -> None:
-    for stream in load.STREAMS:
+    for stream in load.ROWS:
         rows = load.all_rows(stream, files[stream], seed).to_arrow()
         connection.register("rows", rows)
         connection.execute(f"CREATE TABLE {stream} AS SELECT * FROM rows")

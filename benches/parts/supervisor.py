@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from benches.parts import load, sinks
+from benches.parts.broker import Broker
 from benches.parts.disk import SmallDisk
 from benches.parts.processes import Process, parse, tree
 
@@ -90,13 +91,13 @@ class Command:
 class Supervisor:
     """A folder with input, script, checkpoint and sinks, and the process that runs there, if any."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, broker: Broker | None = None) -> None:
+        self.folder, self.broker = folder, broker
         self.disk = SmallDisk(folder / "disk")
         self.data, self.out, self.checkpoint = folder / "data", folder / "out", self.disk.folder / "checkpoint"
         self.script = folder / "script.sql"
         load.prepare(self.data)
-        self.script.write_text(sinks.script(self.data, self.out))
+        self.script.write_text(sinks.script(self.data, self.out, broker))
         shutil.copy(Path(__file__).with_name("notes.py"), folder)
         self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
         self.command: Command | None = None
