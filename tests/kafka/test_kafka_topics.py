@@ -32,10 +32,9 @@ class Topics:
         self.admin = self.module.AdminClient({"bootstrap.servers": address})
         self.producer = confluent_kafka.Producer({"bootstrap.servers": address, "partitioner": "murmur2_random"})
 
-    def make(self, name, partitions):
-        self.admin.create_topics([self.module.NewTopic(name, partitions, 1, config={"retention.ms": "-1"})])[
-            name
-        ].result()
+    def make(self, name, partitions, **settings):
+        config = {"retention.ms": "-1", **settings}
+        self.admin.create_topics([self.module.NewTopic(name, partitions, 1, config=config)])[name].result()
 
     def grow(self, name, partitions):
         self.admin.create_partitions([self.module.NewPartitions(name, partitions)])[name].result()
@@ -107,6 +106,25 @@ def written(folder):
         .sort("window_end", "segment")
     )
     return rows.rows()
+
+
+def test_what_is_too_large_for_a_topic_is_set_aside_and_the_rest_arrives(topics, tmp_path):
+    topics.make("narrow", 1, **{"max.message.bytes": "2000"})
+    texts = ["x" * size for size in (*range(1, 1700, 10), *range(1700, 2100))]
+    with Session(tmp_path / "checkpoint", host="local") as session:
+        session.execute(
+            f"""CREATE STREAM s (v STRING) FROM MEMORY;
+            CREATE QUERY q AS SELECT v FROM s INTO KAFKA (bootstrap '{topics.address}', topic 'narrow');
+            CREATE QUERY failed AS SELECT reason, detection FROM q.failed INTO MEMORY"""
+        )
+        session.push("s", [{"v": text} for text in texts])
+        while local_host(session).step():
+            pass
+        failed = session.results("failed")
+    sent = [row["v"] for _, _, row in topics.values("narrow", 1)]
+    assert sorted([*sent, *(json.loads(row["detection"])["v"] for row in failed)], key=len) == texts
+    assert 1600 < max(map(len, sent)) < min(len(json.loads(row["detection"])["v"]) for row in failed)
+    assert failed[0]["reason"].endswith("the topic takes 1,880")
 
 
 def test_a_topic_is_read_whole_in_step_and_bad_records_are_set_aside(topics, tmp_path):

@@ -216,6 +216,18 @@ class KafkaTopic:
         return SourceFault(f"{self._there}: {error.str()}", hint=_REACHABLE)
 
 
+def largest_record(there: Place) -> int | None:
+    """Return how many bytes a topic allows for a record, or several that are sent together; None if it does not say."""
+    kafka, admin = library(), library("confluent_kafka.admin")
+    try:
+        client = admin.AdminClient(there.client(), logger=_LOG)
+        asked = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, there.topic)
+        (answer,) = client.describe_configs([asked], request_timeout=there.timeout).values()
+        return int(answer.result()["max.message.bytes"].value)
+    except (kafka.KafkaException, KeyError, TypeError, ValueError):
+        return None  # not everybody may ask; if nobody answers, the first record will tell
+
+
 def sink_fault(there: Place, error: Any) -> SinkFault:
     """Explain a client's error to a writer."""
     if error.name() == "MSG_SIZE_TOO_LARGE":

@@ -19,7 +19,7 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.sink import as_text
-from headrace.connectors.kafka.client import CLIENT_OPTIONS, Place, library, place, sink_fault
+from headrace.connectors.kafka.client import CLIENT_OPTIONS, Place, largest_record, library, place, sink_fault
 from headrace.connectors.kafka.columns import check_column
 from headrace.connectors.kafka.keys import KEY_TYPES
 from headrace.connectors.options import check_names, near
@@ -34,6 +34,8 @@ _LOG = logging.getLogger(__name__)
 FORMATS = ("json", "arrow")
 #: The bytes of key and value that the client accepts for a record at most, unless the option of this name says so.
 _MAX_BYTES, _MAX_BYTES_OPTION = 1_000_000, "message.max.bytes"
+#: Bytes that a topic counts beside the key and value of a record that is sent alone.
+_FRAME = 120
 OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "timeout")
 
 
@@ -95,6 +97,7 @@ class KafkaSink:
         self._name = f"headrace-{query}-{self._target.place.topic}-{_identity(Path(checkpoint) / 'sinks' / 'kafka')}"
         self._producer: Any = None
         self._next = 0  # the first micro-batch that is not in the topic
+        self._max_bytes: int | None = None  # of a record, once the topic was asked
 
     def write(self, batch: int, pages: Sequence[Page]) -> None:
         """Send the results of a micro-batch, unless they are in the topic already."""
@@ -119,7 +122,7 @@ class KafkaSink:
 
     def refused(self, rows: pl.DataFrame) -> pl.Series | None:
         """Return for each row why it is too large for a record, NULL if it is not; None if all are small enough."""
-        largest = self._target.max_bytes
+        largest = self._largest()
         rows = rows.select(self._schema.names).with_row_index("__row")
         large = rows.filter(self._bound() > largest)
         if not large.height:
@@ -132,8 +135,18 @@ class KafkaSink:
         reasons: list[str | None] = [None] * rows.height
         for row, size in zip(large["__row"].to_list(), sizes, strict=True):
             if size > largest:
-                reasons[row] = f"the record would have {size:,} bytes; {_MAX_BYTES_OPTION} is {largest:,}"
+                limit = f"{_MAX_BYTES_OPTION} is" if largest == self._target.max_bytes else "the topic takes"
+                reasons[row] = f"the record would have {size:,} bytes; {limit} {largest:,}"
         return pl.Series(reasons, dtype=pl.String) if any(reasons) else None
+
+    def _largest(self) -> int:
+        """Return how many bytes a record may have: what the option says, or less if the topic allows less."""
+        if self._max_bytes is None:
+            allowed = largest_record(self._target.place)
+            # the frame around a record counts for the topic
+            least = self._target.max_bytes if allowed is None else max(allowed - _FRAME, 1)
+            self._max_bytes = min(self._target.max_bytes, least)
+        return self._max_bytes
 
     def _bound(self) -> pl.Expr:
         """Return how large a record is at most: a letter may take six bytes of JSON, and a key comes twice."""
@@ -156,6 +169,8 @@ class KafkaSink:
             self._group = self._kafka.Consumer(there.client(**group), logger=_LOG)
             # keys must be where Kafka's own clients, and our source, look for them
             settings = {"transactional.id": self._name, "partitioner": "murmur2_random", "linger.ms": 5}
+            if (largest := self._largest()) < self._target.max_bytes:
+                settings[_MAX_BYTES_OPTION] = largest + _FRAME  # also what is sent together must be small enough
             producer = self._kafka.Producer(there.client(**settings), logger=_LOG)
             producer.init_transactions(
                 there.timeout
@@ -194,7 +209,7 @@ class KafkaSink:
         """Yield rows as Arrow tables, as few as are small enough."""
         file = io.BytesIO()
         rows.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
-        if rows.height == 1 or file.tell() <= self._target.max_bytes:
+        if rows.height == 1 or file.tell() <= self._largest():
             yield file.getvalue()
         else:
             half = rows.height // 2

@@ -31,6 +31,7 @@ class Client:
     """The calls of producers and consumers that a sink makes; too large a record is refused, as by the library."""
 
     sent: list[tuple[str | None, bytes]]
+    allowed: int | None  # by the topic
 
     def __init__(self, settings: dict[str, Any], logger: object = None) -> None:
         self.most = int(settings.get("message.max.bytes", 1_000_000))
@@ -62,8 +63,9 @@ class Library:
 
 @pytest.fixture(autouse=True)
 def client(monkeypatch: pytest.MonkeyPatch) -> None:
-    Client.sent = []
+    Client.sent, Client.allowed = [], None
     monkeypatch.setattr(kafka_sink, "library", Library)
+    monkeypatch.setattr(kafka_sink, "largest_record", lambda place: Client.allowed)
 
 
 def sink(tmp_path: Path, **options: Any) -> KafkaSink:
@@ -96,6 +98,15 @@ def test_tables_are_divided_until_they_are_small_enough(tmp_path: Path) -> None:
     made.write(0, [Page(rows.with_columns(pl.lit(0, dtype=pl.Int64).alias(TS)))])
     assert len(Client.sent) > 5
     assert pl.concat([pl.read_ipc_stream(io.BytesIO(value)) for _, value in Client.sent]).equals(rows)
+
+
+def test_a_topic_that_takes_less_than_the_option_says_decides(tmp_path: Path) -> None:
+    Client.allowed = 2000
+    made = sink(tmp_path)
+    refused = made.refused(pl.DataFrame({"k": ["a", "a"], "v": ["x" * 1700, "x" * 1900]}))
+    assert refused is not None
+    assert refused.to_list() == [None, "the record would have 1,916 bytes; the topic takes 1,880"]
+    assert made._open().most == 2000
 
 
 @pytest.mark.parametrize("wrong", ["many", "10", -1, 2_000_000_000])
