@@ -1,4 +1,8 @@
-"""The files of a watched directory in the order in which they were found, stored so that a restart keeps the order."""
+"""The files of a watched directory in the order in which they were found, stored so that a restart keeps the order.
+
+What was read and is gone from the directory is forgotten in the end, so that the list does not grow for ever: a file
+must be missing in two listings, a while apart, since a file that was moved away and came back would be read again.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -28,6 +33,26 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     begin: int = 0
 
 
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """A file that was read, as the list remembers it when its entry is gone."""
+
+    path: str
+    size: int
+    is_missing: bool  # in the listing by which the entry went
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """The beginning of a list without the entries of files that were read."""
+
+    time: int  # when they went, in nanoseconds
+    entries: int  # how many there were
+    bytes: int  # in all of them
+    known: tuple[Known, ...]
+
+
+#: Entries of files that were read go when there are so many, and at least a quarter of all that is known, but not more
+#: often than every so many nanoseconds.
+FOLDED, FOLD_INTERVAL = 256, 60_000_000_000
 #: A directory that changed less than so many nanoseconds before it was listed may change again without showing a later
 #: time.
 RACY = 2_000_000_000
@@ -57,7 +82,7 @@ class _Look:
 
 
 class FileIndex:
-    """Append-only list of files; what is in it never changes place.
+    """List of files; what is in it never changes its number.
 
     `mark` ends each record of a text file; None: the files are not text.
     """
@@ -80,27 +105,57 @@ class FileIndex:
         self._entries: list[Entry] = []
         self._known: dict[str, int] = {}  # sizes
         self._ends: list[int] = []  # bytes in each file and in those before it
+        self._fold = Fold(0, 0, 0, ())
+        self._missing = set[str]()  # files that were not listed when their entries went, nor since
         self._mark = mark
         self._is_hurried = False
         self.is_waiting = False  # for the end of a file that is still being written
         self._load()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return self._fold.entries + len(self._entries)
 
     def __getitem__(self, number: int) -> Entry:
-        if number >= len(self._entries):
+        if number >= len(self):
             self._load()
-        if number >= len(self._entries):
+        if not self._fold.entries <= number < len(self):
             raise SourceFault(
                 f"file number {number} of {self._path} is not in {self._log.path}",
                 hint="the checkpoint is damaged or belongs to another stream; restore it or start with a new one",
             )
-        return self._entries[number]
+        return self._entries[number - self._fold.entries]
 
     def bytes_before(self, number: int) -> int:
-        """Return how many bytes there are in the files before one of them."""
-        return self._ends[min(number, len(self._ends)) - 1] if number and self._ends else 0
+        """Return how many bytes there are in the files before one of them, or in all whose entries are gone."""
+        at = min(number - self._fold.entries, len(self._ends))
+        return self._ends[at - 1] if at > 0 else self._fold.bytes
+
+    def is_foldable(self, number: int) -> bool:
+        """Return whether entries before this number should go: enough of them have been read."""
+        count = number - self._fold.entries
+        is_due = abs(self._clock() - self._fold.time) >= FOLD_INTERVAL  # a clock may be set back
+        return is_due and count >= FOLDED and 4 * count >= len(self._known)
+
+    def fold(self, number: int) -> None:
+        """Let the entries before this number go, durably; of their files, remember those that may be listed again."""
+        try:
+            listed = set(find_files(self._path, self._pattern)[0])
+        except (SourceFault, OSError):
+            return  # the next look says so
+        if not any(path in listed for path in self._known):
+            return  # everything seems to be gone: the directory may be one in which another is to be mounted
+        rest = self._entries[number - self._fold.entries :]
+        unread = {entry.path for entry in rest}
+        gone = self._missing - listed
+        known = tuple(
+            Known(path, size, path not in listed)
+            for path, size in self._known.items()
+            if path not in unread and path not in gone
+        )
+        fold = Fold(self._clock(), number, self.bytes_before(number), known)
+        self._log.replace([msgspec.json.encode(fold), *map(msgspec.json.encode, rest)])
+        self._begin(fold)
+        self._add(rest)
 
     def refresh(self) -> None:
         """Add the files that appeared since the last look, oldest first; durable before it returns."""
@@ -113,6 +168,7 @@ class FileIndex:
         # Only names are listed; a file is asked for its size once, when it is new.
         appeared = []
         files, self._directories = find_files(self._path, self._pattern)
+        self._missing.difference_update(files)
         for path in files:
             if path not in self._known:
                 try:
@@ -142,7 +198,7 @@ class FileIndex:
     def _find_grown(self) -> None:
         """Find text files again that have grown; say so if another file, or a file that became shorter, was found."""
         grown = []
-        for path, size in list(self._known.items())[-_WATCHED:]:
+        for path, size in reversed(list(islice(reversed(self._known.items()), _WATCHED))):
             try:
                 status = os.stat(path)
             except FileNotFoundError:
@@ -178,7 +234,10 @@ class FileIndex:
     def _load(self) -> None:
         # no offset refers to a line that was being written when the process died
         try:
-            self._add([msgspec.json.decode(line, type=Entry) for line in self._log.read_new()])
+            lines = self._log.read_new()
+            if lines and lines[0].startswith(b"{"):
+                self._begin(msgspec.json.decode(lines.pop(0), type=Fold))
+            self._add([msgspec.json.decode(line, type=Entry) for line in lines])
         except ValueError as error:  # DecodeError is one
             raise sealed.damaged(self._log.path, error) from error
 
@@ -186,10 +245,17 @@ class FileIndex:
         self._log.append(map(msgspec.json.encode, entries))
         self._add(entries)
 
+    def _begin(self, fold: Fold) -> None:
+        self._fold = fold
+        self._entries, self._ends = [], []
+        self._known = {known.path: known.size for known in fold.known}
+        self._missing = {known.path for known in fold.known if known.is_missing}
+
     def _add(self, entries: list[Entry]) -> None:
         self._entries += entries
         for entry in entries:
-            self._ends.append(self.bytes_before(len(self._ends)) + entry.size - entry.begin)
+            before = self._ends[-1] if self._ends else self._fold.bytes
+            self._ends.append(before + entry.size - entry.begin)
             self._known.pop(entry.path, None)  # the one that was found last comes last
             self._known[entry.path] = entry.size
 

@@ -116,9 +116,10 @@ class FilesSource:
         self._layout = layout(stream.connector)
         self._log = _log_of(stream, Path(checkpoint) / "sources" / file_name(stream.name))
         self._files: FileIndex | None = None
+        self._foldable: int | None = None  # files of which the list can do without, as `keeps` has said
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_files": None}
+        return {**self.__dict__, "_files": None, "_foldable": None}
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
         """Look for new files and go about `limit` records on."""
@@ -236,8 +237,17 @@ class FilesSource:
         """Read what there is of files that are still being written: the stream ends."""
         self._index().hurry()
 
+    def keeps(self, offset: Offset) -> bool:
+        """Say whether `forget` would shorten the list of files; the files themselves are not ours."""
+        number = (offset or [0, 0])[0]
+        self._foldable = number if self._index().is_foldable(number) else None
+        return self._foldable is not None
+
     def forget(self, offset: Offset) -> None:
-        """Do nothing: the files are not ours."""
+        """Let go what the list says of files before an offset, if that is worth it."""
+        if self._foldable is not None and self._foldable <= (offset or [0, 0])[0]:
+            self._index().fold(self._foldable)
+        self._foldable = None
 
     def _index(self) -> FileIndex:
         if self._files is None:

@@ -1,11 +1,11 @@
-"""A directory that has not changed is not listed again, unless one cannot be sure of that."""
+"""A directory that has not changed is not listed again; files that were read and are gone are forgotten."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from headrace.connectors.files.index import BELIEVED, RACY, FileIndex
+from headrace.connectors.files.index import BELIEVED, FOLD_INTERVAL, FOLDED, RACY, FileIndex
 from headrace.errors import SourceFault
 
 CHANGED = 1_800_000_000 * 10**9
@@ -78,3 +78,122 @@ def test_a_directory_that_is_gone_is_told(folder: Folder) -> None:
     folder.path.rmdir()
     with pytest.raises(SourceFault, match="no file or directory"):
         folder.found(RACY + 1)
+
+
+class Stream:
+    """A directory into which files come and from which they go, and an index that has read all of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.log, self.path, self.now = root / "files.jsonl", root / "in", CHANGED
+        self.path.mkdir()
+        self.made = 0
+        self.open()
+
+    def open(self) -> None:
+        self.index = FileIndex(self.log, str(self.path), "*", clock=lambda: self.now)
+
+    def add(self, count: int) -> None:
+        for _ in range(count):
+            (self.path / f"{self.made:05d}.json").write_text("{}\n")
+            self.made += 1
+        self.now += FOLD_INTERVAL
+        self.index.refresh()
+
+    def remove(self, but: int) -> None:
+        for name in sorted(os.listdir(self.path))[:-but]:
+            (self.path / name).unlink()
+
+    def fold(self) -> bool:
+        self.now += FOLD_INTERVAL
+        is_foldable = self.index.is_foldable(len(self.index))
+        if is_foldable:
+            self.index.fold(len(self.index))
+        return is_foldable
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Stream:
+    return Stream(tmp_path)
+
+
+def test_the_list_of_files_grows_with_what_is_there_not_with_what_was_read(stream: Stream) -> None:
+    sizes = []
+    for _ in range(20):
+        stream.add(FOLDED)
+        stream.remove(but=5)
+        assert stream.fold()
+        sizes.append(stream.log.stat().st_size)
+    assert len(stream.index) == 20 * FOLDED
+    assert max(sizes[3:]) < 1.01 * min(sizes[3:]) < 3 * sizes[0]
+    assert stream.index.bytes_before(len(stream.index)) == 3 * len(stream.index)
+
+
+def test_numbers_and_what_is_known_stay_the_same_after_a_restart(stream: Stream) -> None:
+    for _ in range(3):
+        stream.add(FOLDED)
+        stream.remove(but=5)
+        stream.fold()
+    stream.add(7)
+    before = len(stream.index), stream.index[len(stream.index) - 1], stream.index.bytes_before(len(stream.index) - 3)
+    stream.open()
+    stream.index.refresh()
+    assert before == (
+        len(stream.index), stream.index[len(stream.index) - 1], stream.index.bytes_before(len(stream.index) - 3)
+    )  # fmt: skip
+    with pytest.raises(SourceFault, match="file number 3 of"):
+        stream.index[3]
+
+
+def test_files_that_stay_are_not_read_again_and_cost_little(stream: Stream) -> None:
+    folds = 0
+    for _ in range(20):
+        stream.add(FOLDED)
+        folds += stream.fold()
+    assert folds < 15, "all that is there is written again each time, so less and less often"
+    stream.open()
+    stream.index.refresh()
+    assert len(stream.index) == 20 * FOLDED
+
+
+def test_a_file_that_is_missing_in_one_listing_and_comes_back_is_not_read_again(stream: Stream) -> None:
+    stream.add(FOLDED)
+    away = stream.path.with_name("away")
+    (stream.path / "00003.json").rename(away)
+    assert stream.fold()
+    away.rename(stream.path / "00003.json")
+    stream.add(FOLDED)
+    (stream.path / "00003.json").rename(away)
+    assert stream.fold()
+    away.rename(stream.path / "00003.json")
+    stream.add(1)
+    assert len(stream.index) == 2 * FOLDED + 1
+
+
+def test_an_empty_directory_in_place_of_the_real_one_makes_nothing_forgotten(stream: Stream) -> None:
+    stream.add(FOLDED)
+    away = stream.path.with_name("away")
+    stream.path.rename(away)
+    stream.path.mkdir()
+    for _ in range(3):
+        stream.fold()
+    stream.path.rmdir()
+    assert not stream.fold() or len(stream.index) == FOLDED
+    away.rename(stream.path)
+    stream.add(1)
+    assert len(stream.index) == FOLDED + 1
+
+
+def test_a_file_that_grows_is_found_again_after_its_entry_is_gone(tmp_path: Path) -> None:
+    path, now = tmp_path / "in", CHANGED
+    path.mkdir()
+    for number in range(FOLDED):
+        (path / f"{number:05d}.json").write_text("{}\n")
+    index = FileIndex(tmp_path / "files.jsonl", str(path), "*", mark=b"\n", clock=lambda: now)
+    index.refresh()
+    now += FOLD_INTERVAL
+    assert index.is_foldable(FOLDED)
+    index.fold(FOLDED)
+    with (path / f"{FOLDED - 1:05d}.json").open("a") as file:
+        file.write("{}\n")
+    index.refresh()
+    assert (index[FOLDED].begin, index[FOLDED].size) == (3, 6)
