@@ -106,7 +106,9 @@ class Intake:
 
     def keeps(self, end: Offset) -> bool:
         """Return whether `forget` would delete anything: the micro-batch up to `end` could not be repeated then."""
-        return any(isinstance(source, KeepingSource) and source.keeps(at) for source, at in self._read(end))
+        # all are asked, since a source may remember for `forget` what it has said
+        answers = [source.keeps(at) for source, at in self._read(end) if isinstance(source, KeepingSource)]
+        return any(answers)
 
     def forget(self, end: Offset) -> None:
         """Let sources free what lies before the end of a micro-batch that is never repeated."""
