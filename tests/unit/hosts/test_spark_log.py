@@ -91,3 +91,27 @@ def test_a_connection_that_a_dead_jvm_leaves_is_not_shown_as_a_traceback(
     ):
         server.handle_request()
     assert ("Traceback" in capsys.readouterr().err) == is_told
+
+
+LOST_JVM = """
+import socket, threading
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from headrace.hosts.spark import jvm
+
+def die():
+    connection, _ = server.accept()
+    connection.recv(10)
+    connection.close()
+
+jvm._be_silent()
+with socket.create_server(("127.0.0.1", 0)) as server:
+    threading.Thread(target=die, daemon=True).start()
+    client = ClientServer(JavaParameters(port=server.getsockname()[1]), PythonParameters(port=0, eager_load=False))
+    print(client._gateway_client.send_command("c\\no0\\nmethod\\ne\\n"))
+"""
+
+
+@pytest.mark.slow
+def test_a_lost_jvm_leaves_no_traceback_of_its_client() -> None:
+    done = subprocess.run([sys.executable, "-c", LOST_JVM], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("x\n", ""), "an error, and no word of it"

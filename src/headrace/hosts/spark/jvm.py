@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import py4j.java_gateway
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 
@@ -33,14 +34,21 @@ def start_context(conf: SparkConf, checkpoint: Path | None) -> None:
     """
     if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ or os.environ.get(DEBUG):
         return
-    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-        setattr(server, "handle_error", _on_error)  # noqa: B010  it would print a traceback when the JVM dies
+    _be_silent()
     target = _open(checkpoint)
     try:
         gateway = launch_gateway(conf, {"stdout": target, "stderr": target})  # type: ignore[no-untyped-call]
     finally:
         os.close(target)
     SparkContext(conf=conf, gateway=gateway)
+
+
+def _be_silent() -> None:
+    """Let nothing but our own fault speak when the JVM dies."""
+    for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+        setattr(server, "handle_error", _on_error)  # noqa: B010  it would print a traceback
+    # It logs by the root logger, which then begins to print what every other logger has. Its own has no handler.
+    setattr(py4j.java_gateway, "logging", py4j.java_gateway.logger)  # noqa: B010
 
 
 def _on_error(server: socketserver.BaseServer, request: Any, address: Any) -> None:
