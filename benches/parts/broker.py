@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import signal
 import socket
@@ -36,8 +37,6 @@ class Broker:
 
     def start(self, seconds: float = 120.0) -> None:
         """Start the server, and wait until it answers."""
-        import confluent_kafka.admin
-
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(self._run, stdout=output, stderr=output)
         deadline = time.monotonic() + seconds
@@ -45,7 +44,7 @@ class Broker:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the broker does not start: {self._output.read_text(errors='replace')[-1000:]}")
             time.sleep(0.1)
-        confluent_kafka.admin.AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=60)
+        _library("confluent_kafka.admin").AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=60)
 
     def signal(self, number: int) -> None:
         """Send a signal to the server, if it runs."""
@@ -65,24 +64,22 @@ class Broker:
 
     def make(self, topic: str, partitions: int) -> None:
         """Make a topic that forgets nothing."""
-        import confluent_kafka.admin as admin
-
+        admin = _library("confluent_kafka.admin")
         new = admin.NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})
         admin.AdminClient({"bootstrap.servers": self.address}).create_topics([new])[topic].result()
 
     def values(self, topic: str, partitions: int) -> list[bytes]:
         """Return what the topic holds for those who read what is committed."""
-        from confluent_kafka import Consumer, TopicPartition
-
-        settings: dict[str, Any] = {"bootstrap.servers": self.address, "group.id": "all", "enable.partition.eof": True}
-        consumer = Consumer(settings)
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        kafka = _library("confluent_kafka")
+        settings = {"bootstrap.servers": self.address, "group.id": "all", "enable.partition.eof": True}
+        consumer = kafka.Consumer(settings)
+        consumer.assign([kafka.TopicPartition(topic, partition, 0) for partition in range(partitions)])
         values, ended = [], set[int]()
         while len(ended) < partitions:
             for message in consumer.consume(1000, 1):
                 if message.error() is None:
-                    values.append(message.value() or b"")
-                elif message.partition() is not None:
+                    values.append(message.value())
+                elif message.error().code() == kafka.KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
         consumer.close()
         return values
@@ -97,6 +94,11 @@ class Broker:
     def _wait(self) -> None:
         if self._process is not None:
             self._process.wait(60)
+
+
+def _library(name: str) -> Any:
+    """Return a module of the client, which need not be installed where this is checked."""
+    return importlib.import_module(name)
 
 
 def _free_ports(count: int) -> list[int]:

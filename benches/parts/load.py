@@ -7,6 +7,7 @@ of reading it. Times are in the past and advance one second a file, in some diso
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import subprocess
@@ -179,11 +180,11 @@ class _Sender:
     """Sends records to the topic, each once, also while the broker is killed and started again."""
 
     def __init__(self, broker: str) -> None:
-        from confluent_kafka import Producer
-
         # 0: a record waits for the broker as long as it takes
         settings: dict[str, Any] = {"enable.idempotence": True, "message.timeout.ms": 0, "linger.ms": 5}
-        self._producer = Producer({"bootstrap.servers": broker, **settings})
+        self._producer: Any = importlib.import_module("confluent_kafka").Producer(
+            {"bootstrap.servers": broker, **settings}
+        )
 
     def send(self, number: int, seed: int) -> None:
         rows = rows_of(TOPIC, number, seed)
