@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -105,13 +106,14 @@ def run(
 ) -> Record:
     """Run a deployment with faults until `is_over` says so, drain it, and compare its sinks."""
     chance, record = random.Random(seed), Record()
-    if broker is not None:
-        broker.start()
-        sinks.make_topics(broker)
     supervisor = Supervisor(folder, broker)
-    kinds = possible(supervisor)
-    feeder = load.feed(supervisor.data, seed, INTERVAL, broker=None if broker is None else broker.address)
+    feeder: subprocess.Popen[bytes] | None = None
     try:
+        if broker is not None:
+            broker.start()
+            sinks.make_topics(broker)
+        kinds = possible(supervisor)
+        feeder = load.feed(supervisor.data, seed, INTERVAL, broker=None if broker is None else broker.address)
         deck: list[str] = []  # so that every kind comes up
         while not is_over(record):
             if not deck:
@@ -122,7 +124,8 @@ def run(
         _drain(supervisor, chance, record, drains)
         record.differences = sinks.differences(supervisor.data, supervisor.out, seed, broker)
     finally:
-        feeder.kill()
+        if feeder is not None:
+            feeder.kill()
         supervisor.close()
         if broker is not None:
             broker.close()

@@ -66,7 +66,8 @@ class Broker:
         """Make a topic that forgets nothing."""
         admin = _library("confluent_kafka.admin")
         new = admin.NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})
-        admin.AdminClient({"bootstrap.servers": self.address}).create_topics([new])[topic].result()
+        client = admin.AdminClient({"bootstrap.servers": self.address})  # nothing answers when it is gone
+        client.create_topics([new])[topic].result()
 
     def values(self, topic: str, partitions: int) -> list[bytes]:
         """Return what the topic holds for those who read what is committed."""
