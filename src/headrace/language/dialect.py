@@ -6,6 +6,7 @@ Functions are not translated to sqlglot's classes, because the binder types them
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 from sqlglot import exp, parser, tokens
@@ -20,6 +21,13 @@ from headrace.language.read.impute import read_impute
 from headrace.language.read.modifiers import MODIFIERS, SUPPRESSORS, read_call
 from headrace.language.read.pace import HINT as PACE_HINT
 from headrace.language.read.pace import read_pace
+from headrace.language.read.window_functions import (
+    WINDOW_CALLS,
+    is_table_function,
+    place_window,
+    read_table_function,
+    read_window_call,
+)
 from headrace.language.read.windows import read_window
 from headrace.language.reader import SPELLED, no_type, span_of
 from headrace.language.size import check_written
@@ -67,6 +75,7 @@ class Headrace(Dialect):
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: parser.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL}
         FUNCTION_PARSERS["IMPUTE"] = lambda self: self._parse_by(read_impute)
         FUNCTION_PARSERS |= dict.fromkeys((*MODIFIERS, *SUPPRESSORS), lambda self: self._parse_by(read_call))
+        FUNCTION_PARSERS |= dict.fromkeys(WINDOW_CALLS, lambda self: self._parse_by(read_window_call))
 
         def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
             place = token or self._curr
@@ -185,6 +194,8 @@ class Headrace(Dialect):
                     self.raise_error("expected SELECT after the parenthesis")
                 self._match_r_paren()
                 item = exp.Subquery(this=query)
+            elif is_table_function([token.text.upper() for token in self._tokens[self._index : self._index + 2]]):
+                item = self._parse_table_function()
             else:
                 item = exp.Table(this=self._parse_name())
                 while self._match(TokenType.DOT):
@@ -199,6 +210,16 @@ class Headrace(Dialect):
                 item.set("alias", alias)
                 self._parse_stream_window(item)  # some write it after the alias
             return item
+
+        def _parse_table_function(self) -> exp.Expr:
+            start, depth = self._index, 0
+            while self._curr:
+                depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self._curr.token_type, 0)
+                self._advance()
+                if depth == 0 and self._prev.token_type == TokenType.R_PAREN:
+                    return read_table_function(self._tokens[start : self._index], self.sql, parse_expressions)
+            self.raise_error("expecting )")
+            raise AssertionError("raise_error returned")
 
         def _parse_stream_window(self, item: exp.Expr) -> None:
             if "window" not in item.meta and self._match(TokenType.L_BRACKET, advance=False):
@@ -264,10 +285,21 @@ def _check_name(token: Token) -> None:
 
 def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
     """Parse the tokens of one SELECT."""
-    trees = _run(tokens_, lambda parser_: parser_.parse(list(tokens_), text))
+    trees = _run(tokens_, lambda parser_: parser_.parse(_named_functions(tokens_), text))
     if not isinstance(trees[0], exp.Query):
         raise SyntaxFault("expected SELECT", span=span_of(tokens_[0]))
+    for select in list(trees[0].find_all(exp.Select)):
+        place_window(select)
     return trees[0]
+
+
+def _named_functions(tokens_: Sequence[Token]) -> list[Token]:
+    """Return the tokens with `window(` and `session(` as calls: these words are keywords of SQL elsewhere."""
+    named = list(tokens_)
+    for index, (token, following) in enumerate(pairwise(tokens_)):
+        if token.token_type in (TokenType.WINDOW, TokenType.SESSION) and following.token_type == TokenType.L_PAREN:
+            named[index] = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
+    return named
 
 
 def parse_expressions(tokens_: Sequence[Token], text: str) -> list[exp.Expr]:

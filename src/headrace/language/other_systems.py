@@ -25,7 +25,8 @@ _HOPPING = "write the window after the stream: FROM stream [RANGE 5 MINUTES SLID
 _SLIDING_TUPLE = "write the window after the stream: FROM stream [RANGE 5 MINUTES SLIDE TUPLE]"
 _ROWS = "write the window after the stream: FROM stream [ROWS 100]"
 _SESSION = "write the window after the stream: FROM stream [SESSION 30 SECONDS]"
-_WINDOW_ENDS = "write the window after the stream, FROM stream [RANGE 5 MINUTES], and select window_start or window_end"
+_IN_GROUP_BY = "write the window in GROUP BY, or after the stream: FROM stream [RANGE 5 MINUTES]"
+_WINDOW_ENDS = "write the window in GROUP BY as well, or FROM stream [RANGE 5 MINUTES] with window_start and window_end"
 _PREVIOUS = "DIFF(x) OVER (PARTITION BY id) compares a tuple with the one before it"
 _RANK = "for the top rows of a window, join its counts with themselves: docs/recipes.md, Top N per window"
 _ONE_CATALOG = "leave it out: all names are in one catalog"
@@ -215,9 +216,10 @@ FUNCTIONS = {
     "ntile": _RANK,
     "lag": _PREVIOUS,
     "lead": _PREVIOUS,
-    "tumble": _TUMBLING,
-    "hop": _HOPPING,
-    "session_window": _SESSION,
+    "tumble": _IN_GROUP_BY,
+    "hop": _IN_GROUP_BY,
+    "session": _IN_GROUP_BY,
+    "session_window": _IN_GROUP_BY,
     "tumble_start": _WINDOW_ENDS,
     "tumble_end": _WINDOW_ENDS,
     "hop_start": _WINDOW_ENDS,
@@ -262,7 +264,7 @@ FUNCTIONS = {
     "sequence": "FROM GENERATOR (rate 10, ...) makes a stream of numbers",
     "uuid": "values are not generated in queries: results must be the same after a restart",
     "gen_random_uuid": "values are not generated in queries: results must be the same after a restart",
-    "window": _TUMBLING,
+    "window": _IN_GROUP_BY,
     "cumulate": "write [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE] after the stream",
     "mask": "write 'xxx' in its place, or substring(x, 1, 2) || 'xxx'",
 }
@@ -312,16 +314,11 @@ PHRASES = {
     ("WINDOW", "TUMBLING"): _TUMBLING,
     ("WINDOW", "HOPPING"): _HOPPING,
     ("WINDOW", "SESSION"): _SESSION,
-    ("WINDOW", "("): _TUMBLING,
-    ("TUMBLE", "("): _TUMBLING,
-    ("HOP", "("): _HOPPING,
-    ("TABLE", "("): _TUMBLING,
     ("LATERAL", "("): "write a JOIN with ON",
     ("LATERAL", "TABLE"): "write a JOIN with ON",
     ("FOR", "SYSTEM_TIME"): "leave FOR SYSTEM_TIME out: JOIN table ON ... looks up each tuple when it comes",
     ("TOP", NUMBER): "write LIMIT 10 at the end of the query",
     ("HOPPING", "("): _HOPPING,
-    ("CUMULATE", "("): "write [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE] after the stream",
     ("PIVOT", "("): "write an aggregate for each column: sum(x) FILTER (WHERE kind = 'a') AS a",
     ("UNPIVOT", "("): "write a UNION ALL of one SELECT for each column",
     ("ISTREAM", "*"): _ALL_RESULTS,

@@ -47,10 +47,14 @@ class Rows(Struct, frozen=True, tag="rows"):
     by: tuple[Expr, ...] = ()
 
 
-class Session(Struct, frozen=True, tag="session"):
-    """[SESSION gap]: per group, tuples closer than `gap` to the next; stamped last + gap, which is window_end."""
+class Session(Struct, frozen=True, tag="session", omit_defaults=True):
+    """[SESSION gap]: per group, tuples closer than `gap` to the next; stamped last + gap, which is window_end.
+
+    `inclusive`: tuples that are exactly `gap` apart are of one session, too.
+    """
 
     gap: int
+    inclusive: bool = False
 
 
 class Landmark(Struct, frozen=True, tag="landmark"):

@@ -39,8 +39,8 @@ def extent_of(window: Window) -> str:
             return "all so far" if span is None else f"last {format_duration(span)}"
         case Rows(size=size, slide=slide, by=by):
             return f"{size} rows{'' if size == slide else f' every {slide}'}{_partition(by)}"
-        case Session(gap=gap):
-            return f"sessions with gap {format_duration(gap)}"
+        case Session(gap=gap, inclusive=inclusive):
+            return f"sessions with gap {format_duration(gap)}{' inclusive' if inclusive else ''}"
         case Landmark(start=start, slide=slide):
             since = "all so far" if start is None else f"since {format_instant(start)}"
             return f"{since} every {format_duration(slide)}"

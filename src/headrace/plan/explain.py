@@ -73,8 +73,8 @@ def format_window(window: Window) -> str:
             return f"[{'UNBOUNDED' if span is None else 'RANGE ' + format_duration(span)} SLIDE TUPLE]"
         case Rows(size=size, slide=slide, by=by):
             return f"[{_partition(by)}ROWS {size}{'' if size == slide else f' SLIDE {slide}'}]"
-        case Session(gap=gap):
-            return f"[SESSION {format_duration(gap)}]"
+        case Session(gap=gap, inclusive=inclusive):
+            return f"[SESSION {format_duration(gap)}{' INCLUSIVE' if inclusive else ''}]"
         case Landmark(start=start, slide=slide):
             since = "UNBOUNDED" if start is None else f"LANDMARK FROM '{format_instant(start)}'"
             return f"[{since} SLIDE {format_duration(slide)}]"

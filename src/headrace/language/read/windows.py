@@ -64,7 +64,8 @@ def _clause(reader: Reader, span: Span, expressions: Expressions) -> WindowClaus
             raise SyntaxFault("WHILE needs one condition", span=span)
         return WhileClause(predicates[0], by, span)
     if reader.accept("SESSION"):
-        return SessionClause(_positive(reader), span)
+        gap = _positive(reader)
+        return SessionClause(gap, span, reader.accept("INCLUSIVE"))
     if reader.accept("LANDMARK"):
         return _landmark(reader, span)
     if reader.accept("NOW"):

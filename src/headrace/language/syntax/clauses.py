@@ -35,10 +35,11 @@ class RowsClause:
 
 @dataclass(frozen=True, slots=True)
 class SessionClause:
-    """[SESSION gap]."""
+    """[SESSION gap], [SESSION gap INCLUSIVE]."""
 
     gap: int
     span: Span
+    inclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,34 @@ class ImputeClause:
 WindowClause: TypeAlias = (
     RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
 )
+
+
+WindowFunction: TypeAlias = Literal["TUMBLE", "HOP", "SESSION", "WINDOW", "SESSION_WINDOW"]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A window function of Flink or Spark, and the window that it stands for.
+
+    In GROUP BY: TUMBLE(at, size), window(at, size, slide). In FROM (`is_table`): TABLE(TUMBLE(TABLE s, DESCRIPTOR(at),
+    size)), where SESSION may have PARTITION BY.
+    """
+
+    function: WindowFunction
+    window: RangeClause | SessionClause
+    time: exp.Column
+    is_table: bool
+    by: tuple[exp.Expr, ...] = ()
+
+    @property
+    def span(self) -> Span:
+        return self.window.span
+
+
+def window_call_of(item: exp.Expr) -> WindowCall | None:
+    """Return the window function that gives a FROM item its window, or that an expression calls."""
+    call: WindowCall | None = item.meta.get("window_call")
+    return call
 
 
 def window_of(item: exp.Expr) -> WindowClause | None:

@@ -1,7 +1,7 @@
 """Aggregates over Session windows: per group, runs of tuples that are closer than `gap` to the next.
 
 State is fragments: stretches of a session with first and last timestamp and the partial of their tuples. They are
-merged whenever they meet, and a session is complete when a punctuation reaches its last timestamp + gap.
+merged whenever they meet. A session is complete when a punctuation shows that no tuple can extend it any more.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
     calls: tuple[AggregateCall, ...]
 
     def build(self) -> Operator:
-        return _Sessions(self.window.gap, Aggregates(self.keys, self.calls))
+        return _Sessions(self.window, Aggregates(self.keys, self.calls))
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return aggregation(self.window, self.keys, self.calls)
@@ -53,8 +53,9 @@ class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
 class _Sessions(Operator):
     """Keeps fragments in the order of their last timestamp: those of complete sessions come first."""
 
-    def __init__(self, gap: int, aggregates: Aggregates) -> None:
-        self._gap, self._aggregates = gap, aggregates
+    def __init__(self, window: Session, aggregates: Aggregates) -> None:
+        self._gap, self._aggregates = window.gap, aggregates
+        self._parted = window.gap + window.inclusive  # tuples at least so far apart are of different sessions
         self._columns = [*aggregates.names, _FIRST, _LAST, *(part.name for part in aggregates.parts)]
         self._fragments = RunTree("session", _LAST, self._merge, aggregates.names)
 
@@ -70,7 +71,7 @@ class _Sessions(Operator):
         return ()
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
-        results = self._close(mark.bound) if self._fragments.least() + self._gap <= mark.bound else None
+        results = self._close(mark.bound) if self._fragments.least() + self._parted <= mark.bound else None
         # A later result is of an open session or of tuples still to come; either way `gap` after a last timestamp known
         # here.
         bound_after = Punctuation(END if mark.bound >= END else min(mark.bound, self._fragments.least()) + self._gap)
@@ -91,10 +92,10 @@ class _Sessions(Operator):
 
     def due(self) -> int | None:
         least = self._fragments.least()
-        return None if least == END else least + self._gap
+        return None if least == END else least + self._parted
 
     def _close(self, bound: int) -> pl.DataFrame | None:
-        names, edge = self._aggregates.names, bound - self._gap + 1
+        names, edge = self._aggregates.names, bound - self._parted + 1
         ripened = self._fragments.between(BEGIN, edge)
         if not ripened:
             return None  # they have merged with later ones
@@ -137,7 +138,7 @@ class _Sessions(Operator):
             else pl.lit(0)
         )
         reach = pl.col(_LAST).cum_max().over("__group").shift(1)
-        starts = (pl.col(_FIRST) - reach >= self._gap) | (pl.col("__group") != pl.col("__group").shift(1))
+        starts = (pl.col(_FIRST) - reach >= self._parted) | (pl.col("__group") != pl.col("__group").shift(1))
         return ordered.with_columns(groups.alias("__group")).with_columns(
             starts.fill_null(False).cum_sum().alias(_SESSION)
         )

@@ -40,6 +40,7 @@ from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
+from headrace.plan.binding.window_functions import check_grouping, check_session_keys
 from headrace.plan.nodes import Node
 
 _CLAUSES = (
@@ -223,6 +224,15 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
         return node if distinct is None else nodes.Distinct(node, 0)
     grouped = modifiers is not None or is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
     source = bind_from(select, env, aggregated=grouped or distinct is not None)
+    for item in source.streams:
+        if item.call is not None and distinct is not None:
+            raise NotSupported(
+                "DISTINCT cannot be combined with a window function",
+                span=place(distinct) or item.call.span,
+                hint="GROUP BY the columns instead",
+            )
+        if item.call is not None and grouped:
+            check_grouping(item.call, select)
     if grouped:
         node = _grouped(select, source, env, modifiers)
         return node if distinct is None else nodes.Distinct(node, 0)
@@ -303,6 +313,9 @@ def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> 
 def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None) -> Node:
     window = _window(source, env)
     grouping = Grouping(select, source, env, modifiers)
+    if (call := source.streams[0].call) is not None:
+        binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
+        check_session_keys(call, (expr for _, expr in grouping.keys), map(binder.bind, call.by))
     columns = _outputs(select, source, grouping.output, grouping.star)
     having = select.args.get("having")
     conditions: list[Expr] = [] if having is None else [grouping.condition(having.this)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, SyntaxFault
 from headrace.language.syntax.clauses import FollowingClause, MannerClause, WindowClause, following_of, manner_of
-from headrace.model.expressions.expression import Expr, conjunction, conjuncts
+from headrace.model.expressions.expression import Call, Column, Expr, conjunction, conjuncts
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
@@ -18,6 +18,7 @@ from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.from_item import Item, read_item
 from headrace.plan.binding.join_tree import JoinTree, Step
 from headrace.plan.binding.span import place
+from headrace.plan.binding.window_functions import BOUNDS, check_joined_windows, check_single_stream, with_bounds
 from headrace.plan.nodes import Node
 
 
@@ -43,6 +44,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
         raise NotSupported("SELECT needs FROM", span=place(select), hint="name a stream: SELECT ... FROM stream")
     joins: list[exp.Join] = select.args.get("joins") or []
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
+    items = _with_window_ends(items, aggregated=aggregated)
     kinds: list[nodes.JoinKind] = ["inner", *(_kind(join) for join in joins)]
     following: list[FollowingClause | None] = [None, *map(following_of, joins)]
     manners: list[MannerClause | None] = [None, *map(manner_of, joins)]
@@ -57,6 +59,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     }
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
     where = _where(select, scope, env)
+    _check_window_join([steps[i] for i in range(len(items))], (*(t for ts in conditions.values() for t in ts), *where))
     tree = JoinTree(env, list(steps.values()), aggregated=aggregated)
     tree.start(steps[order[0]])
     if inner:
@@ -67,6 +70,40 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
             _join_as_written(tree, steps[i], conditions.get(i, ()), joins[i - 1])
     streams = tuple(item for item in items if not isinstance(item.source, Table))
     return Source(tree.node, scope, conjunction(where), streams, len(streams) < len(items))
+
+
+def _with_window_ends(items: list[Item], *, aggregated: bool) -> list[Item]:
+    """Give the items that are table functions window_start and window_end, if no aggregate computes them."""
+    streams = [item for item in items if not isinstance(item.source, Table)]
+    if len(streams) > 1:
+        check_single_stream([item.call for item in streams if item.call is not None])
+    elif aggregated:
+        return items
+    return [
+        replace(item, source=with_bounds(item.source, item.call))
+        if item.call is not None and not isinstance(item.source, Table)
+        else item
+        for item in items
+    ]
+
+
+def _check_window_join(steps: list[Step], terms: tuple[Expr, ...]) -> None:
+    """Refuse a join of windows that does not compare them; without that, Flink would keep all tuples."""
+    streams = [step for step in steps if not isinstance(step.item.source, Table)]
+    calls = [step.item.call for step in streams]
+    if len(streams) < 2 or not any(calls):
+        return
+    ends = [
+        tuple(
+            Column(name, field.type)
+            for name, field in zip(step.names, step.item.schema, strict=True)
+            if field.name in BOUNDS
+        )
+        for step in streams
+    ]
+    pairs = [(a, b) for a, b in zip(ends[0], ends[1], strict=False)]
+    compared = {frozenset(term.args) for term in terms if isinstance(term, Call) and term.function == "="}
+    check_joined_windows(calls, all(frozenset(pair) in compared for pair in pairs))
 
 
 def _where(select: exp.Select, scope: Scope, env: Environment) -> tuple[Expr, ...]:

@@ -14,9 +14,11 @@ from headrace.language.syntax.clauses import (
     RowsClause,
     SessionClause,
     WhileClause,
+    WindowCall,
     WindowClause,
     pace_of,
     unions_of,
+    window_call_of,
     window_of,
 )
 from headrace.language.syntax.statements import Detection, Select
@@ -29,6 +31,7 @@ from headrace.plan.binding.expressions.coerce import unify
 from headrace.plan.binding.expressions.scope import Relation, relation_of
 from headrace.plan.binding.pace import Part, late_of, paced
 from headrace.plan.binding.span import place
+from headrace.plan.binding.window_functions import check_window_time
 from headrace.plan.nodes import Node, Order, Project, Scan, Union
 
 
@@ -41,6 +44,7 @@ class Item:
     clause: WindowClause | None
     span: Span | None
     is_stream: bool
+    call: WindowCall | None = None  # the function that stands for `clause`
 
     @property
     def schema(self) -> Schema:
@@ -129,6 +133,10 @@ def _single(node: exp.Expr, env: Environment) -> Item:
     alias = node.args.get("alias")
     if alias is not None and alias.this is not None:
         item = replace(item, names=(alias.name,))
+    call = window_call_of(node)
+    if call is not None:
+        check_window_time(call, item.source, item.names, env)
+        item = replace(item, call=call)
     return _renamed(item, [column.name for column in alias.columns]) if alias is not None and alias.columns else item
 
 

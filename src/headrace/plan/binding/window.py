@@ -36,8 +36,8 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
             return _range(size, slide or size, span)
         case RowsClause(size=size, slide=slide, by=by):
             return Rows(size, slide or size, tuple(binder.bind(expression) for expression in by))
-        case SessionClause(gap=gap):
-            return Session(gap)
+        case SessionClause(gap=gap, inclusive=inclusive):
+            return Session(gap, inclusive)
         case LandmarkClause(start=start, slide=slide, span=span):
             if slide is None:
                 raise UnboundedStateFault(

@@ -51,8 +51,8 @@ def contents(window: Window, rows: list[Row]) -> list[Content]:
         case Rows(size=size, slide=slide):
             starts = range(0, len(rows) - size + 1, slide)
             return [_run(rows[start : start + size]) for start in starts]
-        case Session(gap=gap):
-            return _session(rows, gap)
+        case Session():
+            return _session(rows, window)
         case Landmark(start=start, slide=slide):
             return _landmark(rows, start, slide)
         case While(predicate=predicate):
@@ -102,10 +102,12 @@ def _run(rows: list[Row]) -> Content:
     return rows, rows[0].ts, rows[-1].ts, rows[-1].ts
 
 
-def _session(rows: list[Row], gap: int) -> list[Content]:
+def _session(rows: list[Row], window: Session) -> list[Content]:
+    gap = window.gap
     sessions: list[list[Row]] = []
     for row in rows:
-        if sessions and row.ts - sessions[-1][-1].ts < gap:
+        distance = row.ts - sessions[-1][-1].ts if sessions else gap + 1
+        if distance < gap or (window.inclusive and distance == gap):
             sessions[-1].append(row)
         else:
             sessions.append([row])

@@ -110,7 +110,7 @@ def windows(schema: Schema) -> SearchStrategy[Window]:
         st.builds(Range, spans, spans),
         st.builds(Sliding, spans | st.none()),
         st.builds(Rows, counts, counts, by),
-        st.builds(Session, spans),
+        st.builds(Session, spans, st.booleans()),
         st.builds(Landmark, spans | st.none(), spans),
         st.builds(While, predicates(schema, 1), by),
     )

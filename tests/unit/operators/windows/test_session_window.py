@@ -89,12 +89,12 @@ def test_state_is_gone_once_all_sessions_have_closed() -> None:
     assert operator.state() == {}
 
 
-def naive(rows: list[Row], gap: int, grouped: bool) -> Counter[Any]:
+def naive(rows: list[Row], gap: int, inclusive: bool, grouped: bool) -> Counter[Any]:
     found: Counter[Any] = Counter()
     for k in {row["k"] if grouped else 0 for row in rows}:
         sessions: list[list[Row]] = []
         for row in sorted((row for row in rows if not grouped or row["k"] == k), key=lambda row: row["ts"]):
-            if sessions and row["ts"] - sessions[-1][-1]["ts"] < gap:
+            if sessions and row["ts"] - sessions[-1][-1]["ts"] < gap + inclusive:
                 sessions[-1].append(row)
             else:
                 sessions.append([row])
@@ -107,9 +107,9 @@ def naive(rows: list[Row], gap: int, grouped: bool) -> Counter[Any]:
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
-@given(histories(most=6), st.sampled_from([1, 3, 8, 20]), st.booleans())
-def test_sessions_agree_with_the_plain_meaning(history: list[Any], gap: int, grouped: bool) -> None:
-    spec = SessionAggregate(Session(gap), windows.KEYS if grouped else (), windows.CALLS)
+@given(histories(most=6), st.sampled_from([1, 3, 8, 20]), st.booleans(), st.booleans())
+def test_sessions_agree_with_the_plain_meaning(history: list[Any], gap: int, inclusive: bool, grouped: bool) -> None:
+    spec = SessionAggregate(Session(gap, inclusive), windows.KEYS if grouped else (), windows.CALLS)
     inputs = windows.inputs_of(history)
     rows = [row for item in history if isinstance(item, list) for row in item]
-    assert Counter(windows.results(windows.run(lambda: [spec.build()], inputs))) == naive(rows, gap, grouped)
+    assert Counter(windows.results(windows.run(lambda: [spec.build()], inputs))) == naive(rows, gap, inclusive, grouped)

@@ -1,0 +1,132 @@
+"""Windows that a function of Flink or Spark stands for: that they mean here what they mean there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlglot import exp
+
+from headrace.catalog.definitions import Table
+from headrace.errors import NotSupported, TypeFault
+from headrace.language.syntax.clauses import RangeClause, WindowCall
+from headrace.model.expressions.expression import Call, Column, Expr, Literal
+from headrace.model.schema import TS
+from headrace.model.types import Type
+from headrace.plan.binding.environment import Environment
+from headrace.plan.binding.span import place
+from headrace.plan.binding.time_columns import time_columns
+from headrace.plan.nodes import Node, Project
+
+BOUNDS = ("window_start", "window_end")
+_GROUP_HINT = "write GROUP BY window_start, window_end, and the other columns"
+_JOIN_HINT = "write a window after each stream: FROM a [RANGE 5 MINUTES] JOIN b [RANGE 5 MINUTES] ON a.id = b.id"
+
+
+def check_window_time(call: WindowCall, source: Node | Table, names: Sequence[str], env: Environment) -> None:
+    """Refuse a window over something else than the timestamps of its stream."""
+    if isinstance(source, Table):
+        return  # the caller refuses a window over a table
+    written, qualifier = call.time.name, call.time.table
+    own = [field.name for field in source.schema if field.name.lower() == written.lower()]
+    is_own = not qualifier or qualifier.lower() in [name.lower() for name in names]
+    times = time_columns(source, env)
+    if is_own and ((own and own[0] in times) or (not own and written.lower() == "rowtime")):
+        taken = [field.name for field in source.schema if field.name.lower() in BOUNDS]
+        if taken:
+            raise NotSupported(
+                f"{names[0]} has a column {taken[0]!r}, which is also the name of an end of the window",
+                span=call.span,
+                hint=f"rename it in a sub-query, or write the window after the stream: FROM {names[0]} [RANGE ...]",
+            )
+        return
+    time = ", ".join(sorted(times)) or "rowtime"
+    raise TypeFault(
+        f"{call.time.sql()!r} is not the event time of {names[0]}",
+        span=place(call.time),
+        hint=f"write {time}; a stream declares its event time with TIMESTAMP BY or WATERMARK FOR",
+    )
+
+
+def check_grouping(call: WindowCall, select: exp.Select) -> None:
+    """Refuse a GROUP BY over a table function that would not group by its windows."""
+    if not call.is_table:
+        return
+    names = [_group_name(item, select) for item in _group_items(select)]
+    if not set(BOUNDS) <= set(names):
+        raise NotSupported(
+            f"an aggregate over TABLE({call.function}(...)) must group by window_start and window_end",
+            span=call.span,
+            hint=_GROUP_HINT,
+        )
+    if call.function == "SESSION" and (where := select.args.get("where")) is not None:
+        raise NotSupported(
+            "WHERE cannot filter the tuples that sessions are made of",
+            span=place(where),
+            hint="filter in a view that SESSION reads, or write GROUP BY SESSION(at, INTERVAL '30' SECOND)",
+        )
+
+
+def check_session_keys(call: WindowCall, keys: Iterable[Expr], by: Iterable[Expr]) -> None:
+    """Refuse sessions of other keys than those that GROUP BY names."""
+    if call.is_table and call.function == "SESSION" and set(keys) != set(by):
+        raise NotSupported(
+            "GROUP BY and PARTITION BY of SESSION name different columns",
+            span=call.span,
+            hint="write TABLE(SESSION(TABLE s PARTITION BY id, ...)) with GROUP BY window_start, window_end, id",
+        )
+
+
+def check_single_stream(calls: Sequence[WindowCall]) -> None:
+    """Refuse a window function over a join of streams, unless each item is a tumbling window of its own."""
+    for call in calls:
+        if not call.is_table:
+            raise NotSupported(
+                f"{call.function} in GROUP BY cannot be over a join of streams",
+                span=call.span,
+                hint="join in a sub-query that selects rowtime AS at, and write its window after it: "
+                "FROM (SELECT ...) [RANGE 5 MINUTES] AS x",
+            )
+
+
+def check_joined_windows(calls: Sequence[WindowCall | None], are_compared: bool) -> None:
+    """Refuse a join of table functions unless there are two and both ends of their windows are compared."""
+    for call in calls:
+        if call is not None and (None in calls or len(calls) > 2 or not are_compared):
+            raise NotSupported(
+                f"a join with TABLE({call.function}(...)) must be of two such windows, and compare both their ends",
+                span=call.span,
+                hint="write ON a.id = b.id AND a.window_start = b.window_start AND a.window_end = b.window_end",
+            )
+
+
+def with_bounds(source: Node, call: WindowCall) -> Node:
+    """Give each tuple the ends of the tumbling window that it is in."""
+    if not isinstance(call.window, RangeClause) or call.window.slide is not None:
+        raise NotSupported(
+            f"TABLE({call.function}(...)) needs an aggregate: each tuple is in several windows",
+            span=call.span,
+            hint=_GROUP_HINT,
+        )
+    size = Literal(call.window.size, Type.BIGINT)
+    ts: Expr = Column(TS, Type.BIGINT)
+    within = _bigint("%", _bigint("+", _bigint("%", ts, size), size), size)
+    start = _bigint("-", ts, within)
+    ends = {"window_start": start, "window_end": _bigint("+", start, size)}
+    columns = tuple((field.name, Column(field.name, field.type)) for field in source.schema)
+    added = tuple((name, Call("timestamp_micros", (end,), Type.TIMESTAMP)) for name, end in ends.items())
+    return Project(source, columns + added)
+
+
+def _bigint(function: str, left: Expr, right: Expr) -> Expr:
+    return Call(function, (left, right), Type.BIGINT)
+
+
+def _group_items(select: exp.Select) -> list[exp.Expr]:
+    group = select.args.get("group")
+    return [] if group is None else list(group.expressions)
+
+
+def _group_name(item: exp.Expr, select: exp.Select) -> str:
+    if isinstance(item, exp.Literal) and item.name.isdigit() and 1 <= int(item.name) <= len(select.expressions):
+        item = select.expressions[int(item.name) - 1].unalias()
+    return item.name.lower() if isinstance(item, exp.Column) else ""
