@@ -273,7 +273,7 @@ def _filtered(source: Source) -> Node:
 
 def _distinct_span(source: Source) -> int:
     if not source.clauses:
-        if source.streams[0].is_stream:
+        if source.streams[0].is_stream or len(source.streams) > 1:
             name = source.streams[0].names[0]
             raise UnboundedStateFault(
                 f"DISTINCT would have to keep all tuples of {name} forever",

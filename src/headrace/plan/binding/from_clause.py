@@ -16,8 +16,10 @@ from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.from_item import Item, read_item
+from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step
 from headrace.plan.binding.span import place
+from headrace.plan.binding.time_columns import time_columns
 from headrace.plan.binding.window_functions import BOUNDS, check_joined_windows, check_single_stream, with_bounds
 from headrace.plan.nodes import Node
 
@@ -60,6 +62,8 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
     where = _where(select, scope, env)
     _check_window_join([steps[i] for i in range(len(items))], (*(t for ts in conditions.values() for t in ts), *where))
+    if not any(following):
+        steps = _with_spans(steps, conditions, where if inner else (), env, in_any_order=inner)
     tree = JoinTree(env, list(steps.values()), aggregated=aggregated)
     tree.start(steps[order[0]])
     if inner:
@@ -104,6 +108,36 @@ def _check_window_join(steps: list[Step], terms: tuple[Expr, ...]) -> None:
     pairs = [(a, b) for a, b in zip(ends[0], ends[1], strict=False)]
     compared = {frozenset(term.args) for term in terms if isinstance(term, Call) and term.function == "="}
     check_joined_windows(calls, all(frozenset(pair) in compared for pair in pairs))
+
+
+def _with_spans(
+    steps: dict[int, Step],
+    conditions: dict[int, tuple[Expr, ...]],
+    where: tuple[Expr, ...],
+    env: Environment,
+    *,
+    in_any_order: bool,
+) -> dict[int, Step]:
+    """Let the conditions of an interval join say how long its streams are kept, if none of them has a window."""
+    streams = [i for i, step in steps.items() if not isinstance(step.item.source, Table)]
+    if len(streams) < 2 or any(steps[i].item.clause is not None for i in streams):
+        return steps
+    if not in_any_order and len(streams) > 2:
+        return steps  # a condition of an outer join does not bound what is joined later
+    tested = conditions if in_any_order else {streams[-1]: conditions.get(max(streams), ())}
+    spans = implied_spans(
+        [_time_names(steps[i], env) for i in streams], (*(term for on in tested.values() for term in on), *where)
+    )
+    if spans is None:
+        return steps
+    return {i: replace(step, span=dict(zip(streams, spans, strict=True)).get(i)) for i, step in steps.items()}
+
+
+def _time_names(step: Step, env: Environment) -> list[str]:
+    """Return the names under which the timestamps of an item come out."""
+    assert not isinstance(step.item.source, Table)
+    times = time_columns(step.item.source, env)
+    return [name for name, field in zip(step.names, step.item.schema, strict=True) if field.name in times]
 
 
 def _where(select: exp.Select, scope: Scope, env: Environment) -> tuple[Expr, ...]:

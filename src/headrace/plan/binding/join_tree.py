@@ -20,6 +20,10 @@ from headrace.plan.binding.from_item import Item
 from headrace.plan.binding.window import extent, since
 from headrace.plan.nodes import Node
 
+_JOIN_HINT = (
+    "write a window after it, such as [RANGE 5 MINUTES], or bound the time between both streams in ON: "
+    "a.at BETWEEN b.at - INTERVAL 5 MINUTES AND b.at"
+)
 WINDOW_HINT = "write a window after it, such as [RANGE 5 MINUTES]; [UNBOUNDED] keeps everything"
 
 
@@ -32,6 +36,7 @@ class Step:
     names: tuple[str, ...]
     following: FollowingClause | None
     manner: MannerClause | None
+    span: int | None = None  # how long its tuples are kept, if the conditions say it
 
 
 class JoinTree:
@@ -51,7 +56,7 @@ class JoinTree:
         self.node: Node
 
     def start(self, step: Step) -> None:
-        self.node, self._extent = self._input(step.item)
+        self.node, self._extent = self._input(step)
 
     def join(
         self, step: Step, on: tuple[Expr, ...], where: tuple[Expr, ...]
@@ -71,7 +76,7 @@ class JoinTree:
         return tuple(term for term in on if term not in ready), tuple(term for term in where if term not in joining)
 
     def _window_join(self, step: Step, conditions: _Conditions) -> None:
-        node, window = self._input(step.item)
+        node, window = self._input(step)
         manner = step.manner
         if manner is not None and any(side is not None and side.rows is not None for side in (self._extent, window)):
             word = manner.manner.upper()
@@ -142,7 +147,7 @@ class JoinTree:
             )
         first = _filtered(self.node, of_left)
         own = _own_names(step)
-        second = _filtered(self._input(step.item)[0], tuple(substitute(term, own) for term in of_right))
+        second = _filtered(self._input(step)[0], tuple(substitute(term, own) for term in of_right))
         span = None if self._extent is None else self._extent.span
         self.node = nodes.SequenceJoin(
             first,
@@ -156,13 +161,16 @@ class JoinTree:
         )
         self._extent = None
 
-    def _input(self, item: Item) -> tuple[Node, Extent | None]:
+    def _input(self, step: Step) -> tuple[Node, Extent | None]:
+        item = step.item
         assert not isinstance(item.source, Table)
         if not self._windowed or (self._is_sequence and item.clause is None):
             return item.source, None
+        if step.span is not None:
+            return item.source, Extent(span=step.span)
         if item.clause is None:
             raise UnboundedStateFault(
-                f"the join would have to keep all tuples of {item.names[0]} forever", span=item.span, hint=WINDOW_HINT
+                f"the join would have to keep all tuples of {item.names[0]} forever", span=item.span, hint=_JOIN_HINT
             )
         binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
         window = extent(item.clause, binder, aggregated=self._aggregated)

@@ -1,0 +1,97 @@
+"""Interval joins: how long a join keeps tuples if its conditions bound the difference of their timestamps.
+
+`a.at BETWEEN b.at - INTERVAL 5 MINUTES AND b.at + INTERVAL 1 MINUTE` bounds b.at - a.at by 5 minutes and a.at - b.at by
+one. A tuple of a is then kept for 5 minutes, one of b for one minute; the condition itself is tested as any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.model.expressions.expression import Call, Column, Expr, Literal
+from headrace.model.time import END
+from headrace.model.types import Type
+
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+
+@dataclass(frozen=True, slots=True)
+class _Instant:
+    """The timestamp of the tuple of one input, moved by `offset` microseconds."""
+
+    input: int
+    offset: int
+
+
+def implied_spans(times: Sequence[Iterable[str]], terms: Iterable[Expr]) -> list[int] | None:
+    """Return for each input how long after a tuple others can still join it; None if that is not bounded.
+
+    `times` are the columns of each input that are the timestamps of its tuples.
+    """
+    owners = {name: index for index, names in enumerate(times) for name in names}
+    count = len(times)
+    # latest[i][j]: the most by which the timestamp of i can exceed that of j
+    latest = [[0.0 if i == j else math.inf for j in range(count)] for i in range(count)]
+    for term in terms:
+        for after, before, most in _bounds(term, owners):
+            latest[after][before] = min(latest[after][before], most)
+    for via in range(count):
+        for i in range(count):
+            for j in range(count):
+                latest[i][j] = min(latest[i][j], latest[i][via] + latest[via][j])
+    spans = [max(latest[other][index] for other in range(count)) for index in range(count)]
+    return None if any(span > END for span in spans) else [max(0, int(span)) for span in spans]
+
+
+def _bounds(term: Expr, owners: Mapping[str, int]) -> list[tuple[int, int, int]]:
+    """Return (i, j, most) for each bound t_i - t_j <= most that a condition implies."""
+    if not isinstance(term, Call) or term.function not in _MIRRORED:
+        return []
+    left, right = _instant(term.args[0], owners), _instant(term.args[1], owners)
+    if left is not None and right is not None:
+        return _compared(left, term.function, right)
+    for (difference, span), function in (
+        (term.args, term.function),
+        ((term.args[1], term.args[0]), _MIRRORED[term.function]),
+    ):
+        if isinstance(difference, Call) and difference.function == "-" and (offset := _span(span)) is not None:
+            left, right = (_instant(arg, owners) for arg in difference.args)
+            if left is not None and right is not None:
+                return _compared(left, function, _Instant(right.input, right.offset + offset))
+    return []
+
+
+def _compared(left: _Instant, function: str, right: _Instant) -> list[tuple[int, int, int]]:
+    """Return what `left function right` bounds; strictness does not matter, since the condition itself is tested."""
+    below = (left.input, right.input, right.offset - left.offset)
+    above = (right.input, left.input, left.offset - right.offset)
+    match function:
+        case "<" | "<=":
+            return [below]
+        case ">" | ">=":
+            return [above]
+        case _:
+            return [below, above]
+
+
+def _instant(expr: Expr, owners: Mapping[str, int]) -> _Instant | None:
+    match expr:
+        case Column(name=name) if name in owners:
+            return _Instant(owners[name], 0)
+        case Call(function="+" | "-" as sign, args=(moved, by)):
+            if sign == "+" and _span(by) is None:
+                moved, by = by, moved
+            start, span = _instant(moved, owners), _span(by)
+            if start is None or span is None:
+                return None
+            return _Instant(start.input, start.offset + (span if sign == "+" else -span))
+        case _:
+            return None
+
+
+def _span(expr: Expr) -> int | None:
+    if isinstance(expr, Literal) and expr.type is Type.INTERVAL and isinstance(expr.value, int):
+        return expr.value
+    return None

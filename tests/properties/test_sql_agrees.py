@@ -1,0 +1,110 @@
+"""Queries as users of Spark and Flink write them give what DuckDB gives over the same rows."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections import Counter
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+from headrace.session import Session
+
+EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC).replace(tzinfo=None)
+_BUCKET = """time_bucket(INTERVAL 10 SECOND, "at", TIMESTAMP '1970-01-01')"""
+#: The query here, and in DuckDB if it is written otherwise there.
+QUERIES = [
+    (
+        "SELECT a.k, a.v AS x, b.v AS y FROM a JOIN b ON a.k = b.k "
+        "AND a.at BETWEEN b.at - INTERVAL '4' SECOND AND b.at + INTERVAL '7' SECOND",
+        None,
+    ),
+    ("SELECT a.v AS x, b.v AS y FROM a, b WHERE a.at < b.at AND b.at < a.at + INTERVAL 3 SECOND AND a.k = b.k", None),
+    (
+        "SELECT a.v AS x, b.v AS y FROM a, b WHERE b.at BETWEEN a.at + INTERVAL 2 SECOND AND a.at + INTERVAL 5 SECOND",
+        None,
+    ),
+    (
+        "SELECT a.v AS x, b.v AS y FROM a LEFT JOIN b ON a.k = b.k "
+        "AND b.at >= a.at - INTERVAL 2 SECOND AND b.at <= a.at + INTERVAL 1 SECOND AND b.v > 3",
+        None,
+    ),
+    ("SELECT a.v AS x, b.v AS y FROM a FULL JOIN b ON a.k = b.k AND a.at = b.at", None),
+    (
+        "SELECT a.v AS x, b.v AS y, c.v AS z FROM a JOIN b ON a.k = b.k AND a.at BETWEEN b.at - INTERVAL 3 SECOND "
+        "AND b.at JOIN c ON b.k = c.k AND b.at - c.at BETWEEN INTERVAL '-4' SECOND AND INTERVAL 2 SECOND",
+        None,
+    ),
+    (
+        "SELECT k, count(*) AS n, sum(v) AS total, window_start, window_end "
+        "FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(at), INTERVAL '10' SECOND)) GROUP BY window_start, window_end, k",
+        f"SELECT k, count(*) AS n, sum(v)::BIGINT AS total, {_BUCKET} AS window_start, "
+        f"{_BUCKET} + INTERVAL 10 SECOND AS window_end FROM a GROUP BY ALL",
+    ),
+    (
+        "SELECT count(*) AS n, window.end AS until FROM a GROUP BY window(at, '10 seconds', '4 seconds')",
+        "SELECT count(*) AS n, w + INTERVAL 10 SECOND AS until FROM a, "
+        "range(TIMESTAMP '1969-12-31 23:59:00', TIMESTAMP '1970-01-01 00:03:00', INTERVAL 4 SECOND) AS r(w) "
+        'WHERE w <= "at" AND "at" < w + INTERVAL 10 SECOND GROUP BY w',
+    ),
+    (
+        "SELECT k, count(*) AS n, session_window.start AS since, session_window.end AS until "
+        "FROM a GROUP BY session_window(at, '3 seconds'), k",
+        'SELECT k, count(*) AS n, min("at") AS since, max("at") + INTERVAL 3 SECOND AS until FROM ('
+        'SELECT *, sum(fresh) OVER (PARTITION BY k ORDER BY "at", v) AS s FROM (SELECT *, CASE WHEN "at" - lag("at") '
+        'OVER (PARTITION BY k ORDER BY "at", v) <= INTERVAL 3 SECOND THEN 0 ELSE 1 END AS fresh FROM a)) GROUP BY k, s',
+    ),
+    (
+        "SELECT x.v AS x, y.v AS y, x.window_end "
+        "FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(at), INTERVAL '10' SECOND)) AS x "
+        "LEFT JOIN TABLE(TUMBLE(TABLE b, DESCRIPTOR(at), INTERVAL '10' SECOND)) AS y "
+        "ON x.k = y.k AND x.window_start = y.window_start AND x.window_end = y.window_end",
+        "SELECT x.v AS x, y.v AS y, x.w + INTERVAL 10 SECOND AS window_end "
+        f"FROM (SELECT *, {_BUCKET} AS w FROM a) AS x "
+        f"LEFT JOIN (SELECT *, {_BUCKET} AS w FROM b) AS y ON x.k = y.k AND x.w = y.w",
+    ),
+]
+
+
+def rows(rng: random.Random) -> list[dict[str, Any]]:
+    """Return rows whose timestamps are out of order by two seconds."""
+    drawn = [
+        {
+            "at": EPOCH + datetime.timedelta(seconds=rng.randrange(60)),
+            "k": rng.choice((1, 2, None)),
+            "v": rng.choice((*range(9), None)),
+        }
+        for _ in range(rng.choice((0, 20, 45)))
+    ]
+    return sorted(drawn, key=lambda row: row["at"] + datetime.timedelta(seconds=rng.randrange(3)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_queries_give_what_duckdb_gives(seed: int) -> None:
+    rng = random.Random(seed)
+    streams = {name: rows(rng) for name in "abc"}
+    with Session(host="local", buckets=3, limit=17, page=5) as session:
+        for name in streams:
+            session.execute(
+                f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 5 SECONDS FROM MEMORY"
+            )
+        session.execute(";".join(f"CREATE QUERY q{i} AS {ours} INTO MEMORY" for i, (ours, _) in enumerate(QUERIES)))
+        for name, pushed in streams.items():
+            session.push(name, pushed)
+        session.drain(120)
+        results = [session.results(f"q{i}") for i in range(len(QUERIES))]
+    with duckdb.connect() as db:
+        for name, pushed in streams.items():
+            schema = {"at": pl.Datetime("us"), "k": pl.Int32, "v": pl.Int32}
+            db.register(name, pl.DataFrame(pushed, schema=schema, orient="row"))
+        for (ours, theirs), found in zip(QUERIES, results, strict=True):
+            relation = db.sql(theirs or ours)
+            expected = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+            assert multiset(found) == multiset(expected), ours
+
+
+def multiset(found: list[dict[str, Any]]) -> Counter[tuple[tuple[str, Any], ...]]:
+    return Counter(tuple(sorted(row.items())) for row in found)
