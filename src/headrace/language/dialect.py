@@ -31,7 +31,7 @@ from headrace.language.read.window_functions import (
 from headrace.language.read.windows import read_window
 from headrace.language.reader import SPELLED, no_type, span_of
 from headrace.language.size import check_written
-from headrace.language.syntax.clauses import FollowingClause, MannerClause, PaceClause
+from headrace.language.syntax.clauses import EmitClause, FollowingClause, MannerClause, PaceClause
 
 #: The longest name of a stream, query, column or anything else.
 MAX_NAME = 128
@@ -42,6 +42,8 @@ _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 _PLACELESS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Null, exp.Boolean, exp.Interval)
 #: What may follow UNION in FROM if the union is of streams and not of SELECTs.
 _NAMES = parser.Parser.ID_VAR_TOKENS - {TokenType.ALL, TokenType.DISTINCT} | {TokenType.IDENTIFIER}
+#: The ends of a query that say when results come.
+_EMITS = (("EMIT", "CHANGES"), ("EMIT", "FINAL"), ("EMIT", "ON", "WINDOW", "CLOSE"))
 #: How the second item of a JOIN may follow the first.
 _MODES = ("RECENT", "CHRONICLE")
 #: How a JOIN may speak to those before it, and what may stand between that and JOIN.
@@ -285,12 +287,26 @@ def _check_name(token: Token) -> None:
 
 def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
     """Parse the tokens of one SELECT."""
+    tokens_, emit = _without_emit(tokens_)
     trees = _run(tokens_, lambda parser_: parser_.parse(_named_functions(tokens_), text))
     if not isinstance(trees[0], exp.Query):
         raise SyntaxFault("expected SELECT", span=span_of(tokens_[0]))
     for select in list(trees[0].find_all(exp.Select)):
         place_window(select)
+    if emit is not None:
+        trees[0].meta["emit"] = emit
     return trees[0]
+
+
+def _without_emit(tokens_: Sequence[Token]) -> tuple[Sequence[Token], EmitClause | None]:
+    """Return the tokens without EMIT CHANGES, EMIT FINAL or EMIT ON WINDOW CLOSE at their end, and what it was."""
+    words = [token.text.upper() for token in tokens_[-4:]]
+    for form in _EMITS:
+        if tuple(words[-len(form) :]) == form and len(tokens_) > len(form):
+            first = tokens_[-len(form)]
+            clause = EmitClause(form[1] == "CHANGES", Span(first.start, tokens_[-1].end + 1))
+            return tokens_[: -len(form)], clause
+    return tokens_, None
 
 
 def _named_functions(tokens_: Sequence[Token]) -> list[Token]:

@@ -41,7 +41,7 @@ _PYTHON_PATH = "functions are Python code: put the module on PYTHONPATH, or besi
 
 #: By the first word of a statement.
 STATEMENTS = {
-    "INSERT": "write CREATE QUERY name AS SELECT ... INTO KIND (options)",
+    "INSERT": "write SELECT ... INTO KIND (options), such as INTO KAFKA (bootstrap 'host:9092', topic 'out')",
     "UPDATE": _NO_CHANGES,
     "DELETE": _NO_CHANGES,
     "MERGE": _NO_CHANGES,
@@ -168,7 +168,7 @@ STREAM_CLAUSES = {
     "STORED": _SOURCE,
     "LOCATION": _SOURCE,
     "PARTITIONED": "leave it out: Headrace spreads tuples over buckets by the keys that queries need",
-    "WATERMARK": "write TIMESTAMP BY column SKEW 5 SECONDS: tuples may come up to 5 seconds out of order",
+    "WATERMARK": "write TIMESTAMP BY column SKEW 5 SECONDS, or WATERMARK FOR among the columns",
     "WITH": "write FROM KIND (options), such as FROM KAFKA (bootstrap 'host:9092', topic 'bids', format 'json')",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language import other_systems
 from headrace.language.names import did_you_mean
+from headrace.language.read.flink_options import read_flink_connector
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.statements import CreateAggregate, CreateStream, CreateTable
@@ -13,6 +14,7 @@ from headrace.model.schema import HIDDEN, Field, Schema
 from headrace.model.time import END
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
+_WATERMARK = "write WATERMARK FOR at AS at - INTERVAL '5' SECOND"
 _TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)"
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
@@ -38,6 +40,8 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
         )
     match kind:
         case "STREAM":
+            return _stream(reader, offset, name, or_replace, if_not_exists)
+        case "TABLE" if _has_flink_options(reader):
             return _stream(reader, offset, name, or_replace, if_not_exists)
         case "TABLE":
             columns = read_columns(reader) if reader.word() == "(" else None
@@ -76,10 +80,16 @@ def read_connector(reader: Reader) -> ConnectorClause:
 
 
 def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateStream:
-    columns = read_columns(reader) if reader.word() == "(" else None
+    columns, watermark = _columns(reader) if reader.word() == "(" else (None, None)
     time_column: Name | None = None
     skew, ahead = 0, None
-    if reader.accept("TIMESTAMP", "BY"):
+    if watermark is not None:
+        time_column, skew = watermark
+        if reader.word() == "TIMESTAMP":
+            raise SyntaxFault(
+                "the stream has WATERMARK FOR already", span=reader.here(), hint="leave TIMESTAMP out, or WATERMARK"
+            )
+    elif reader.accept("TIMESTAMP", "BY"):
         time_column = reader.name("the column that holds the time")
         if reader.accept("SKEW"):
             skew = reader.duration()
@@ -88,8 +98,11 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
     elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.word(1) == "LATENT":
         hint = "write TIMESTAMP INTERNAL: such tuples have the time at which they are read, and never wait"
         raise SyntaxFault("there are no latent timestamps", span=reader.here(), hint=hint)
-    reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
-    connector = read_connector(reader)
+    if reader.word() == "WITH" and reader.word(1) == "(" and not reader.word(2):  # a name in quotes
+        connector = read_flink_connector(reader, name.text)
+    else:
+        reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
+        connector = read_connector(reader)
     if time_column is None:
         return CreateStream(
             reader.text, offset, name, columns, "INTERNAL", None, 0, None, connector, or_replace, if_not_exists
@@ -113,21 +126,63 @@ def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not
 
 def read_columns(reader: Reader) -> Schema:
     """Read `(name TYPE, ...)`."""
+    start = reader.here()
+    columns, watermark = _columns(reader)
+    if watermark is not None:
+        raise SyntaxFault(
+            "only a stream has WATERMARK FOR", span=start, hint="write CREATE STREAM, or leave the watermark out"
+        )
+    return columns
+
+
+def _columns(reader: Reader) -> tuple[Schema, tuple[Name, int] | None]:
+    """Read `(name TYPE, ..., WATERMARK FOR name AS name - INTERVAL '5' SECOND)`."""
     fields: list[Field] = []
+    watermark: tuple[Name, int] | None = None
     reader.expect("(")
     while True:
         name = reader.name("a column's name")
-        if name.text.upper() == "WATERMARK" and reader.word() == "FOR":
-            hint = other_systems.STREAM_CLAUSES["WATERMARK"]
-            raise SyntaxFault("a watermark is not declared among the columns", span=name.span, hint=hint)
+        if name.text.upper() == "WATERMARK" and reader.accept("FOR"):
+            if watermark is not None:
+                raise SyntaxFault("the stream has two watermarks", span=name.span, hint="leave one of them out")
+            watermark = _watermark(reader)
+            if reader.accept(")"):
+                return Schema(tuple(fields)), watermark
+            reader.expect(",", hint=_WATERMARK)
+            continue
         if name.text.startswith("__"):
             raise NameFault(f"{name.text!r}: names that begin with '__' are reserved", span=name.span)
         if any(field.name.lower() == name.text.lower() for field in fields):
             raise NameFault(f"column {name.text!r} is declared twice", span=name.span)
         fields.append(Field(name.text, reader.type()))
         if reader.accept(")"):
-            return Schema(tuple(fields))
+            return Schema(tuple(fields)), watermark
         hint = other_systems.COLUMN_CLAUSES.get(
             reader.word(), "columns are separated by commas: (id INT, speed DOUBLE)"
         )
         reader.expect(",", hint=hint)
+
+
+def _watermark(reader: Reader) -> tuple[Name, int]:
+    """Read `at AS at - INTERVAL '5' SECOND` after WATERMARK FOR: the column, and the skew."""
+    column = reader.name("the column that holds the time")
+    reader.expect("AS", hint=_WATERMARK)
+    again = reader.name("the column that holds the time")
+    if again.text.lower() != column.text.lower():
+        raise SyntaxFault(
+            f"the watermark of {column.text} is computed from {again.text}", span=again.span, hint=_WATERMARK
+        )
+    return column, reader.duration() if reader.accept("-") else 0
+
+
+def _has_flink_options(reader: Reader) -> bool:
+    """Return whether WITH (...) follows the columns, instead of FROM."""
+    ahead, depth = 0, 0
+    while (word := reader.word(ahead)) or reader.ahead(ahead) is not None:
+        depth += {"(": 1, ")": -1}.get(word, 0)
+        if depth == 0 and word != ")":
+            return word == "WITH" and reader.word(ahead + 1) == "("
+        ahead += 1
+        if depth == 0 and word == ")":
+            return reader.word(ahead) == "WITH" and reader.word(ahead + 1) == "("
+    return False

@@ -128,6 +128,20 @@ WindowClause: TypeAlias = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class EmitClause:
+    """EMIT CHANGES, or EMIT FINAL or EMIT ON WINDOW CLOSE, at the end of a query."""
+
+    changes: bool
+    span: Span
+
+
+def emit_of(query: exp.Expr) -> EmitClause | None:
+    """Return the EMIT clause at the end of a query."""
+    clause: EmitClause | None = query.meta.get("emit")
+    return clause
+
+
 WindowFunction: TypeAlias = Literal["TUMBLE", "HOP", "SESSION", "WINDOW", "SESSION_WINDOW"]
 
 

@@ -16,6 +16,7 @@ from headrace.language.syntax.clauses import (
     RangeClause,
     SessionClause,
     WhileClause,
+    emit_of,
     impute_of,
     pace_of,
     unions_of,
@@ -42,6 +43,7 @@ from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
 from headrace.plan.binding.window_functions import check_grouping, check_session_keys
 from headrace.plan.nodes import Node
+from headrace.plan.traversal import walk
 
 _CLAUSES = (
     "expressions",
@@ -86,8 +88,20 @@ def bind(
             "the query is nested too deeply", span=Span(0, len(text)), hint="split it into several queries"
         ) from error
     check_plan(node, Span(0, len(text)))
+    _check_emit(select, node)
     is_ordered = isinstance(node, nodes.Limit)  # the first tuples come in order anyway
     return nodes.Order(node, merge=ordered == "merge") if (ordered or by_time) and not is_ordered else node
+
+
+def _check_emit(select: exp.Expr, node: Node) -> None:
+    """Refuse EMIT CHANGES over an aggregate: its results would be corrected as tuples come."""
+    clause = emit_of(select)
+    if clause is not None and clause.changes and any(isinstance(part, nodes.Aggregate) for part in walk(node)):
+        raise NotSupported(
+            "an aggregate has no EMIT CHANGES: its result comes once, when the window is complete",
+            span=clause.span,
+            hint="leave it out, or write EMIT FINAL; [RANGE 5 MINUTES SLIDE TUPLE] gives a result with every tuple",
+        )
 
 
 def _by_time(tree: exp.Expr) -> bool:
