@@ -77,8 +77,21 @@ _TIME: list[list[Argument]] = [[T], [A]]
 _PATTERN = lit(S, st.sampled_from(["a%", "%b_", "_", "%", "", "\\%a", "a\\_%", "A.B", "%\n%"]))
 _REGEX = lit(S, st.sampled_from(["a", "^a", "[ab]+", "(a|b)B?", "a.b"]))
 _GROUPS = lit(S, st.sampled_from(["(a)(b)?", "(.)([A-Z ])", "([0-9]+)(a*)"]))
-_FILL = lit(S, st.sampled_from(["*", " ", "é"]))
-_UNIT = lit(S, st.sampled_from(["second", "minute", "hour", "day", "week", "month", "quarter", "year"]))
+_FILL = lit(S, st.sampled_from(["*", " ", "é", "ab", ""]))
+_JSON = lit(S, st.sampled_from(['{"a": [1, 2.50, null], "b": {"c": "é"}}', "[1, 2] x", '"a"', '{"a": true', "", "1e9"]))
+_PATH = lit(S, st.sampled_from(["$", "$.a", "$.a[0]", "$.a[1]", "$.a[2]", "$.b", "$.b.c", "$[1]", "$.x.y"]))
+_FORMAT = lit(
+    S, st.sampled_from(["yyyy-MM-dd HH:mm:ss.SSSSSS", "dd MMM yyyy", "hh:mm a", "EEEE, DDD", "E d", "HHmmss.SSS"])
+)
+_DATES = lit(S, st.sampled_from(["2026-01-31", "2026-02-30", "2026-1-3", "31/12/1969 23:59", "20260131", "", "x"]))
+_DATE_FORMAT = lit(S, st.sampled_from(["yyyy-MM-dd", "dd/MM/yyyy HH:mm", "yyyyMMdd"]))
+_CHARACTERS = lit(S, st.sampled_from(["a", "ab ", "é.", ""]))
+_UNIT = lit(
+    S,
+    st.sampled_from(
+        ["millisecond", "microsecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"]
+    ),
+)
 SIGNATURES: dict[str, list[list[Argument]]] = {
     "and": [[B, B]],
     "or": [[B, B]],
@@ -105,7 +118,50 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "round": [[L], [D], [D, lit(L, st.integers(0, 4))]],
     "pow": [[D, D], [L, lit(L, SMALL)]],
     "||": [[S, S], [S, L, B], [S, D], [S, T, A], [S, V]],
-    **{name: [[S]] for name in ("upper", "lower", "length", "trim", "ltrim", "rtrim", "reverse")},
+    **{name: [[S]] for name in ("upper", "lower", "length", "reverse", "initcap", "ascii", "bit_length")},
+    **{name: [[S]] for name in ("octet_length", "md5", "sha1", "crc32", "base64")},
+    **{name: [[S], [S, _CHARACTERS]] for name in ("trim", "ltrim", "rtrim")},
+    "sha2": [[S, lit(L, st.sampled_from([0, 224, 256, 384, 512]))]],
+    "xxhash64": [[S], [N, L, D], [T, A, V, B], [S, Type.NULL, S]],
+    "chr": [[N], [lit(L, SMALL)]],
+    "repeat": [[S, lit(L, SMALL)]],
+    "translate": [[S, lit(S, TEXT), lit(S, TEXT)]],
+    "concat_ws": [[lit(S, TEXT), S, S, S], [lit(S, TEXT), S], [lit(S, TEXT)]],
+    "substring_index": [[S, lit(S, st.sampled_from(["a", "ab", " ", "aa", ""])), lit(L, SMALL)], [S, S, N]],
+    "find_in_set": [[S, S], [lit(S, TEXT), S]],
+    "levenshtein": [[S, S]],
+    "regexp_replace": [[S, _GROUPS, lit(S, st.sampled_from(["<$1>", "$2", "x", ""]))]],
+    "regexp_count": [[S, _REGEX]],
+    "regexp_substr": [[S, _REGEX]],
+    "get_json_object": [[_JSON, _PATH], [S, _PATH]],
+    "json_array_length": [[_JSON], [S]],
+    **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "cbrt", "expm1", "log1p"), _NUMBER),
+    **dict.fromkeys(("degrees", "radians", "rint", "isnan"), _NUMBER),
+    **{name: [[lit(D, st.sampled_from([0.5, -1.0, 2.5, math.inf]))], [N]] for name in ("cot", "sec", "csc")},
+    **dict.fromkeys(("atan2", "hypot", "nanvl"), _NUMBERS),
+    "log": [*_NUMBER, *_NUMBERS],
+    "pmod": _NUMBERS,
+    "factorial": [[N], [lit(L, st.integers(-1, 22))]],
+    "bround": [[L], [D], [D, lit(L, st.integers(0, 4))]],
+    **{name: [[L, L], [N, L]] for name in ("&", "|", "^")},
+    **{name: [[L], [N]] for name in ("~", "bit_count", "bin")},
+    "hex": [[L], [N], [S]],
+    **{f"shift{way}": [[L, lit(L, st.integers(-3, 70))], [L, N]] for way in ("left", "right", "rightunsigned")},
+    **dict.fromkeys(("weekday", "yearofweek"), _TIME),
+    "add_months": [[A, N], [A, lit(L, st.integers(-30, 30))]],
+    "months_between": [[T, T], [A, A], [T, A]],
+    "last_day": [[A]],
+    "next_day": [[A, lit(S, st.sampled_from(["Mon", "tuesday", "WE", "sun"]))]],
+    "make_date": [[lit(L, st.sampled_from([0, 1, 2024, 2026, 9999, 10000])), lit(L, SMALL), lit(L, SMALL)], [N, N, N]],
+    "make_timestamp": [
+        [lit(L, st.sampled_from([1, 2024])), lit(L, SMALL), lit(L, SMALL), lit(L, SMALL), lit(L, SMALL), D],
+        [N, N, N, N, N, N],
+    ],
+    "unix_date": [[A]],
+    "date_from_unix_date": [[lit(L, st.integers(-80_000, 80_000))]],
+    "date_format": [[T, _FORMAT], [A, _FORMAT]],
+    "parse_timestamp": [[_DATES, _DATE_FORMAT], [S, _DATE_FORMAT]],
+    "parse_date": [[_DATES, _DATE_FORMAT]],
     "substring": [
         [S, lit(L, st.integers(1, 8))],
         [S, lit(L, st.integers(1, 8)), lit(L, SMALL)],
@@ -115,9 +171,9 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "right": [[S, lit(L, SMALL)], [S, N]],
     "replace": [[S, lit(S, TEXT), lit(S, TEXT)], [S, S, S]],
     **{name: [[S, S], [S, lit(S, TEXT)]] for name in ("starts_with", "ends_with", "contains")},
-    "position": [[lit(S, TEXT), S]],
-    "lpad": [[S, lit(L, st.integers(0, 9)), _FILL]],
-    "rpad": [[S, lit(L, st.integers(0, 9)), _FILL]],
+    "position": [[lit(S, TEXT), S], [S, S], [S, S, lit(L, SMALL)], [lit(S, TEXT), S, N]],
+    "lpad": [[S, lit(L, st.integers(-1, 9)), _FILL], [S, lit(L, st.integers(0, 9))]],
+    "rpad": [[S, lit(L, st.integers(-1, 9)), _FILL], [S, lit(L, st.integers(0, 9))]],
     "split_part": [[S, lit(S, st.sampled_from([",", "ab", " "])), lit(L, st.integers(1, 4))]],
     "like": [[S, _PATTERN]],
     "ilike": [[S, _PATTERN]],

@@ -98,7 +98,7 @@ def test_queries_give_what_duckdb_gives(seed: int) -> None:
         results = [session.results(f"q{i}") for i in range(len(QUERIES))]
     with duckdb.connect() as db:
         for name, pushed in streams.items():
-            schema = {"at": pl.Datetime("us"), "k": pl.Int32, "v": pl.Int32}
+            schema = {"at": pl.Datetime("us"), "k": pl.Int32(), "v": pl.Int32()}
             db.register(name, pl.DataFrame(pushed, schema=schema, orient="row"))
         for (ours, theirs), found in zip(QUERIES, results, strict=True):
             relation = db.sql(theirs or ours)

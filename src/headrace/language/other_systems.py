@@ -31,7 +31,7 @@ _PREVIOUS = "DIFF(x) OVER (PARTITION BY id) compares a tuple with the one before
 _RANK = "for the top rows of a window, join its counts with themselves: docs/recipes.md, Top N per window"
 _ONE_CATALOG = "leave it out: all names are in one catalog"
 _BEST_ROW = "join the window with its maximum: docs/recipes.md, Top N per window, with <= 1"
-_JSON_COLUMNS = "a source reads the fields of JSON records as columns with format 'json'"
+_JSON_COLUMNS = "write get_json_object(s, '$.name'); a source reads JSON records as columns with format 'json'"
 _AS_QUERY = "write CREATE QUERY name AS SELECT ..., or CREATE VIEW name AS SELECT ... to only name it"
 _SOURCE = "write FROM KIND (options), such as FROM FILES (path 'data', format 'parquet')"
 _OUTPUT_RATE = "say it in the window: [RANGE 1 MINUTE SLIDE 5 SECONDS] gives a result every 5 seconds"
@@ -233,11 +233,9 @@ FUNCTIONS = {
     "flatten": _NO_NESTING,
     "json_value": _JSON_COLUMNS,
     "json_extract": _JSON_COLUMNS,
-    "get_json_object": _JSON_COLUMNS,
-    "date_format": "write year(t), month(t), hour(t), ... or CAST(t AS STRING)",
-    "to_char": "write year(t), month(t), hour(t), ... or CAST(t AS STRING)",
-    "timestamptostring": "write year(t), month(t), hour(t), ... or CAST(t AS STRING)",
-    "stringtotimestamp": "write CAST(x AS TIMESTAMP)",
+    "to_char": "write date_format(t, 'yyyy-MM-dd HH:mm')",
+    "timestamptostring": "write date_format(t, 'yyyy-MM-dd HH:mm')",
+    "stringtotimestamp": "write to_timestamp(s, 'yyyy-MM-dd HH:mm')",
     "split": _NO_NESTING,
     "from_json": _JSON_COLUMNS,
     "to_json": "a sink writes JSON records with format 'json'",

@@ -117,7 +117,7 @@ def place_window(select: exp.Select) -> None:
     table_call = _table_call(select)
     if not calls and table_call is None:
         return
-    if calls:
+    if group is not None and calls:
         call: WindowCall = calls[0].meta["window_call"]
         _give(select, call)
         group.set(

@@ -37,6 +37,10 @@ def _fits(want: Type | str, have: Type) -> bool:
         return have.is_numeric
     if want == "integer":
         return have.is_integer
+    if want == "bytes":
+        return have in (Type.STRING, Type.BINARY)
+    if want == "coded":
+        return have.is_integer or have in (Type.STRING, Type.BINARY)
     if want == "time":
         return have in (Type.TIMESTAMP, Type.DATE)
     return want is Type.DOUBLE and have.is_numeric
@@ -97,6 +101,11 @@ def _round(types: Sequence[Type]) -> Type | None:
     return Type.BIGINT if types[0].is_integer else Type.DOUBLE
 
 
+def _make_timestamp(types: Sequence[Type]) -> Type | None:
+    wants: Sequence[Type | str] = (*["integer"] * 5, "number")
+    return Type.TIMESTAMP if all(map(_fits, wants, types)) else None
+
+
 def _first(types: Sequence[Type]) -> Type | None:
     return types[0] if common_type(types[0], types[1]) is not None else None
 
@@ -149,6 +158,39 @@ FUNCTIONS: dict[str, Function] = {
     "sin": Function(1, 1, _fixed(_D, "number"), "sine"),
     "cos": Function(1, 1, _fixed(_D, "number"), "cosine"),
     "tan": Function(1, 1, _fixed(_D, "number"), "tangent"),
+    "asin": Function(1, 1, _fixed(_D, "number"), "arc sine; NaN outside of -1 to 1"),
+    "acos": Function(1, 1, _fixed(_D, "number"), "arc cosine; NaN outside of -1 to 1"),
+    "atan": Function(1, 1, _fixed(_D, "number"), "arc tangent"),
+    "atan2": Function(2, 2, _fixed(_D, "number"), "atan2(y, x): the angle of the point (x, y)"),
+    "sinh": Function(1, 1, _fixed(_D, "number"), "hyperbolic sine"),
+    "cosh": Function(1, 1, _fixed(_D, "number"), "hyperbolic cosine"),
+    "tanh": Function(1, 1, _fixed(_D, "number"), "hyperbolic tangent"),
+    "cot": Function(1, 1, _fixed(_D, "number"), "cotangent"),
+    "sec": Function(1, 1, _fixed(_D, "number"), "secant"),
+    "csc": Function(1, 1, _fixed(_D, "number"), "cosecant"),
+    "degrees": Function(1, 1, _fixed(_D, "number"), "radians to degrees"),
+    "radians": Function(1, 1, _fixed(_D, "number"), "degrees to radians"),
+    "cbrt": Function(1, 1, _fixed(_D, "number"), "cube root"),
+    "hypot": Function(2, 2, _fixed(_D, "number"), "square root of x*x + y*y"),
+    "expm1": Function(1, 1, _fixed(_D, "number"), "exp(x) - 1, exact near zero"),
+    "log1p": Function(1, 1, _fixed(_D, "number"), "ln(1 + x), exact near zero; NULL for x <= -1"),
+    "log": Function(1, 2, _fixed(_D, "number"), "log(x) is ln(x), log(base, x); NULL if one of them is <= 0"),
+    "pmod": Function(2, 2, _arithmetic, "the remainder that is not negative, of a positive divisor"),
+    "factorial": Function(1, 1, _fixed(_I, "integer"), "n factorial; NULL outside of 0 to 20"),
+    "rint": Function(1, 1, _fixed(_D, "number"), "the nearest integer as DOUBLE, ties to the even one"),
+    "bround": Function(1, 2, _round, "round(x [, digits]), ties to the even digit; digits is a literal >= 0"),
+    "isnan": Function(1, 1, _fixed(_B, "number"), "true for NaN; never NULL"),
+    "nanvl": Function(2, 2, _fixed(_D, "number"), "the first, or if that is NaN the second"),
+    "&": Function(2, 2, _integral, "bitwise AND"),
+    "|": Function(2, 2, _integral, "bitwise OR"),
+    "^": Function(2, 2, _integral, "bitwise exclusive OR"),
+    "~": Function(1, 1, _integral, "bitwise NOT"),
+    "shiftleft": Function(2, 2, _integral, "x shifted to the left by n bits, n modulo 64"),
+    "shiftright": Function(2, 2, _integral, "x shifted to the right by n bits, with its sign"),
+    "shiftrightunsigned": Function(2, 2, _integral, "x shifted to the right by n bits, with zeros"),
+    "bit_count": Function(1, 1, _integral, "number of bits that are set, of 64"),
+    "hex": Function(1, 1, _fixed(_S, "coded"), "hexadecimal digits of an integer, or of the bytes of a text"),
+    "bin": Function(1, 1, _fixed(_S, "integer"), "binary digits"),
     # strings
     "||": Function(
         2, None, _fixed(_S, "any"), "concatenation (arguments cast to STRING); NULL if any is NULL; also concat"
@@ -159,22 +201,28 @@ FUNCTIONS: dict[str, Function] = {
     "substring": Function(2, 3, _fixed(_S, _S, "integer"), "substring(s, from [, length]); from >= 1"),
     "left": Function(2, 2, _fixed(_S, _S, "integer"), "the first n characters"),
     "right": Function(2, 2, _fixed(_S, _S, "integer"), "the last n characters"),
-    "trim": Function(1, 1, _fixed(_S, _S), "without blanks at both ends"),
-    "ltrim": Function(1, 1, _fixed(_S, _S), "without blanks at the start"),
-    "rtrim": Function(1, 1, _fixed(_S, _S), "without blanks at the end"),
-    "replace": Function(3, 3, _fixed(_S, _S), "replace(s, what, by): all occurrences, literally"),
+    "trim": Function(1, 2, _fixed(_S, _S), "without blanks at both ends; also TRIM(BOTH 'xy' FROM s), btrim(s, 'xy')"),
+    "ltrim": Function(1, 2, _fixed(_S, _S), "without blanks at the start; also TRIM(LEADING 'xy' FROM s)"),
+    "rtrim": Function(1, 2, _fixed(_S, _S), "without blanks at the end; also TRIM(TRAILING 'xy' FROM s)"),
+    "replace": Function(2, 3, _fixed(_S, _S), "replace(s, what [, by]): all occurrences, literally"),
     "starts_with": Function(2, 2, _fixed(_B, _S), "s begins with t"),
     "ends_with": Function(2, 2, _fixed(_B, _S), "s ends with t"),
     "contains": Function(2, 2, _fixed(_B, _S), "s contains t"),
     "position": Function(
-        2, 2, _fixed(_I, _S), "position(t, s): where t begins in s, from 1; 0 if nowhere; t is a literal"
+        2, 3, _fixed(_I, _S, _S, "integer"), "position(t, s [, from]): where t begins in s, from 1; 0 if nowhere"
     ),
     "reverse": Function(1, 1, _fixed(_S, _S), "backwards"),
     "lpad": Function(
-        3, 3, _fixed(_S, _S, "integer", _S), "lpad(s, n, fill): n and one-character fill are literals; cuts to n"
+        2,
+        3,
+        _fixed(_S, _S, "integer", _S),
+        "lpad(s, n [, fill]): n and fill, a blank by default, are literals; cuts to n",
     ),
     "rpad": Function(
-        3, 3, _fixed(_S, _S, "integer", _S), "rpad(s, n, fill): n and one-character fill are literals; cuts to n"
+        2,
+        3,
+        _fixed(_S, _S, "integer", _S),
+        "rpad(s, n [, fill]): n and fill, a blank by default, are literals; cuts to n",
     ),
     "split_part": Function(
         3, 3, _fixed(_S, _S, _S, "integer"), "split_part(s, separator, n): part n from 1, '' if there is none; literals"
@@ -187,6 +235,36 @@ FUNCTIONS: dict[str, Function] = {
     "regexp_extract": Function(
         2, 3, _fixed(_S, _S, _S, "integer"), "group n (default 1) of the first match; '' if none; literals"
     ),
+    "regexp_replace": Function(
+        3, 3, _fixed(_S, _S), "regexp_replace(s, pattern, by): all matches, $1 being the first group; literals"
+    ),
+    "regexp_count": Function(2, 2, _fixed(_I, _S), "number of matches of a literal regular expression"),
+    "regexp_substr": Function(2, 2, _fixed(_S, _S), "the first match of a literal regular expression; NULL if none"),
+    "initcap": Function(1, 1, _fixed(_S, _S), "words, divided by blanks, with a capital first letter"),
+    "ascii": Function(1, 1, _fixed(_I, _S), "code of the first character; 0 of ''"),
+    "chr": Function(1, 1, _fixed(_S, "integer"), "the character with the code n modulo 256; '' below zero"),
+    "repeat": Function(2, 2, _fixed(_S, _S, "integer"), "repeat(s, n): n is a literal"),
+    "translate": Function(3, 3, _fixed(_S, _S), "translate(s, from, to): characters one by one; literals"),
+    "concat_ws": Function(
+        1, None, _fixed(_S, _S), "concat_ws(separator, s, ...): joined without NULL; the separator is a literal"
+    ),
+    "substring_index": Function(
+        3, 3, _fixed(_S, _S, _S, "integer"), "what is before the n-th separator; from the end if n is negative"
+    ),
+    "find_in_set": Function(2, 2, _fixed(_I, _S), "find_in_set(s, 'a,b,c'): place from 1; 0 if nowhere"),
+    "levenshtein": Function(2, 2, _fixed(_I, _S), "edits of one character that make two texts equal"),
+    "bit_length": Function(1, 1, _fixed(_I, _S), "number of bits in UTF-8"),
+    "octet_length": Function(1, 1, _fixed(_I, _S), "number of bytes in UTF-8"),
+    "md5": Function(1, 1, _fixed(_S, "bytes"), "MD5 digest in hexadecimal"),
+    "sha1": Function(1, 1, _fixed(_S, "bytes"), "SHA-1 digest in hexadecimal"),
+    "sha2": Function(2, 2, _fixed(_S, "bytes", "integer"), "sha2(s, bits): 224, 256, 384 or 512, a literal"),
+    "crc32": Function(1, 1, _fixed(_I, "bytes"), "cyclic redundancy check"),
+    "xxhash64": Function(1, None, _fixed(_I, "any"), "hash of all arguments, as in Spark"),
+    "base64": Function(1, 1, _fixed(_S, "bytes"), "Base64"),
+    "get_json_object": Function(
+        2, 2, _fixed(_S, _S), "the value at a path such as '$.a.b[0]', a literal, as text; NULL if there is none"
+    ),
+    "json_array_length": Function(1, 1, _fixed(_I, _S), "length of a JSON list; NULL if it is none"),
     # date and time; parts of TIMESTAMP or DATE
     "year": Function(1, 1, _fixed(_I, "time"), "calendar year"),
     "quarter": Function(1, 1, _fixed(_I, "time"), "1 to 4"),
@@ -202,6 +280,33 @@ FUNCTIONS: dict[str, Function] = {
         2, 2, _fixed(_T, _S, "time"), "date_trunc(unit, t): literal second minute hour day week month quarter year"
     ),
     "to_date": Function(1, 1, _fixed(Type.DATE, _T), "the day of an instant"),
+    "weekday": Function(1, 1, _fixed(_I, "time"), "0 for Monday to 6 for Sunday"),
+    "yearofweek": Function(1, 1, _fixed(_I, "time"), "year of the ISO week"),
+    "add_months": Function(
+        2, 2, _fixed(Type.DATE, Type.DATE, "integer"), "the same day n months later, or the last day of that month"
+    ),
+    "months_between": Function(
+        2, 2, _fixed(_D, "time"), "months_between(end, start); parts of months by 31 days, to 8 digits"
+    ),
+    "last_day": Function(1, 1, _fixed(Type.DATE, Type.DATE), "the last day of the month"),
+    "next_day": Function(
+        2, 2, _fixed(Type.DATE, Type.DATE, _S), "next_day(d, 'Mon'): the first such day after d; a literal"
+    ),
+    "make_date": Function(3, 3, _fixed(Type.DATE, "integer"), "make_date(year, month, day); NULL if there is none"),
+    "make_timestamp": Function(
+        6, 6, _make_timestamp, "make_timestamp(year, month, day, hour, minute, second); NULL if there is none"
+    ),
+    "unix_date": Function(1, 1, _fixed(_I, Type.DATE), "days since 1970"),
+    "date_from_unix_date": Function(1, 1, _fixed(Type.DATE, "integer"), "the date n days after 1970-01-01"),
+    "date_format": Function(
+        2, 2, _fixed(_S, "time", _S), "date_format(t, 'yyyy-MM-dd HH:mm:ss'): see the letters below; a literal"
+    ),
+    "parse_timestamp": Function(
+        2, 2, _fixed(_T, _S), "to_timestamp(s, format): the instant that a text in this format means; NULL if none"
+    ),
+    "parse_date": Function(
+        2, 2, _fixed(Type.DATE, _S), "to_date(s, format): the day that a text in this format means; NULL if none"
+    ),
     "date_add": Function(2, 2, _fixed(Type.DATE, Type.DATE, "integer"), "n days later"),
     "datediff": Function(2, 2, _fixed(_I, Type.DATE), "datediff(end, start) in days"),
     "unix_seconds": Function(1, 1, _fixed(_I, _T), "whole seconds since 1970, rounded down"),

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from headrace.model.time import DAY, MILLISECOND, SECOND
 from headrace.model.types import Type
+from headrace.testing.oracle.more_functions import MORE
 from headrace.testing.oracle.values import compare, convert, instant_of, lift, micros_of, wrap
 
 #: Argument values, their types, the type of the result.
@@ -217,12 +218,18 @@ def _right(text: str, n: int) -> str:
     return text[-n:] if n > 0 else ""
 
 
-def _lpad(text: str, n: int, fill: str) -> str:
-    return text[:n] if len(text) >= n else fill * (n - len(text)) + text
+def _position(what: str, text: str, start: int = 1) -> int:
+    if start <= 0:
+        return 0
+    return text.find(what, start - 1) + 1 if what else 1
 
 
-def _rpad(text: str, n: int, fill: str) -> str:
-    return text[:n] if len(text) >= n else text + fill * (n - len(text))
+def _lpad(text: str, n: int, fill: str = " ") -> str:
+    return text[: max(n, 0)] if len(text) >= n or not fill else (fill * n)[: n - len(text)] + text
+
+
+def _rpad(text: str, n: int, fill: str = " ") -> str:
+    return text[: max(n, 0)] if len(text) >= n or not fill else text + (fill * n)[: n - len(text)]
 
 
 def _split_part(text: str, separator: str, n: int) -> str:
@@ -267,6 +274,10 @@ def _part(function: Callable[[datetime.datetime], int]) -> Scalar:
 def _truncate(unit: str, at: datetime.datetime) -> datetime.datetime:
     midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
     match unit.lower():
+        case "microsecond":
+            return at
+        case "millisecond":
+            return at.replace(microsecond=at.microsecond // 1000 * 1000)
         case "second":
             return at.replace(microsecond=0)
         case "minute":
@@ -338,14 +349,14 @@ SCALARS: dict[str, Scalar] = {
     "substring": _strict(_substring),
     "left": _strict(_left),
     "right": _strict(_right),
-    "trim": _strict(lambda s: s.strip(" ")),
-    "ltrim": _strict(lambda s: s.lstrip(" ")),
-    "rtrim": _strict(lambda s: s.rstrip(" ")),
-    "replace": _strict(lambda s, what, by: s.replace(what, by) if what else s),
+    "trim": _strict(lambda s, chars=" ": s.strip(chars) if chars else s),
+    "ltrim": _strict(lambda s, chars=" ": s.lstrip(chars) if chars else s),
+    "rtrim": _strict(lambda s, chars=" ": s.rstrip(chars) if chars else s),
+    "replace": _strict(lambda s, what, by="": s.replace(what, by) if what else s),
     "starts_with": _strict(str.startswith),
     "ends_with": _strict(str.endswith),
     "contains": _strict(lambda s, t: t in s),
-    "position": _strict(lambda t, s: s.find(t) + 1),
+    "position": _strict(_position),
     "reverse": _strict(lambda s: s[::-1]),
     "lpad": _strict(_lpad),
     "rpad": _strict(_rpad),
@@ -374,4 +385,5 @@ SCALARS: dict[str, Scalar] = {
     "timestamp_seconds": _strict(lambda n: n * SECOND),
     "timestamp_millis": _strict(lambda n: n * MILLISECOND),
     "timestamp_micros": _strict(lambda n: n),
+    **MORE,
 }

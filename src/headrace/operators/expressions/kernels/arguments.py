@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -85,3 +85,25 @@ def constant(compiled: pl.Expr) -> Value:
     """Return the value of an expression without columns, as `Literal` writes it."""
     value: Value = pl.select(compiled).to_series().to_physical().item()
     return value
+
+
+def each(function: Callable[..., Any], args: Arguments, types: Sequence[Type], *, skip_null: bool = True) -> pl.Expr:
+    """Apply a function of values row by row, for what the library cannot compute on columns.
+
+    Arguments are widened to `types`, the last for all that follow. Dates are days and instants microseconds since 1970,
+    in arguments and results. A row with NULL gives NULL (`skip_null`).
+    """
+    wanted = [types[min(i, len(types) - 1)] for i in range(len(args))]
+    result = args.call.type.polars
+    physical = {Type.DATE: pl.Int32(), Type.TIMESTAMP: pl.Int64()}.get(args.call.type, result)
+
+    def apply(rows: pl.Series) -> pl.Series:
+        columns = [rows.struct.field(str(i)).to_physical().to_list() for i in range(len(wanted))]
+        values = [
+            None if skip_null and any(value is None for value in row) else function(*row)
+            for row in zip(*columns, strict=True)
+        ]
+        return pl.Series(values, dtype=physical).cast(result)
+
+    columns_ = [args.get(i, type_).alias(str(i)) for i, type_ in enumerate(wanted)]
+    return pl.struct(columns_).map_batches(apply, return_dtype=result, is_elementwise=True)

@@ -75,6 +75,12 @@ def _to_string(x: pl.Expr, source: Type) -> pl.Expr:
             return x.cast(pl.String)
 
 
+def print_float(value: float) -> str:
+    """Write one number as Java does."""
+    text: str = _print_floats(pl.Series([value], dtype=pl.Float64)).item()
+    return text
+
+
 def _print_floats(values: pl.Series) -> pl.Series:
     text = values.cast(pl.String)
     size = values.abs()

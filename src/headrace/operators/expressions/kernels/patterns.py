@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from headrace.errors import NotSupported
+from headrace.model.expressions.regular_expressions import check_pattern
 from headrace.model.types import Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
 
@@ -25,13 +25,13 @@ def like(flags: str) -> Kernel:
 
 def rlike(args: Arguments) -> pl.Expr:
     """Return whether a pattern matches somewhere."""
-    pattern = _checked(args)
+    pattern = checked(args)
     return args.null() if pattern is None else args.get(0, Type.STRING).str.contains(pattern)
 
 
 def regexp_extract(args: Arguments) -> pl.Expr:
     """Return a group of the first match."""
-    pattern, group = _checked(args), 1 if len(args) == 2 else args.number(2)
+    pattern, group = checked(args), 1 if len(args) == 2 else args.number(2)
     if pattern is None or group is None:
         return args.null()
     text = args.get(0, Type.STRING)
@@ -51,17 +51,7 @@ def _translate(pattern: str) -> str:
     return "".join(parts)
 
 
-def _checked(args: Arguments) -> str | None:
+def checked(args: Arguments) -> str | None:
+    """Return the pattern, argument 1, after trying it; None for NULL."""
     pattern = args.text(1)
-    if pattern is not None:
-        try:
-            pl.Series([""]).str.contains(pattern)
-        except pl.exceptions.ComputeError as error:
-            reason = next(
-                (line.removeprefix("error: ") for line in str(error).splitlines() if line.startswith("error: ")),
-                "it cannot be parsed",
-            )
-            raise NotSupported(
-                f"regular expression {pattern!r}: {reason}", hint="look-around and back-references do not exist here"
-            ) from error
-    return pattern
+    return None if pattern is None else check_pattern(pattern)

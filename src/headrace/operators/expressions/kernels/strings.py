@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import polars as pl
 
-from headrace.errors import TypeFault
 from headrace.model.types import Type
-from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
+from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, each
 from headrace.operators.expressions.kernels.conversion import convert
 from headrace.operators.expressions.kernels.patterns import like, regexp_extract, rlike
 
@@ -47,8 +46,20 @@ def _right(args: Arguments) -> pl.Expr:
     return pl.when(length.is_not_null()).then(text.str.slice(skipped))
 
 
+def _trim(strip: Callable[[pl.Expr, str], pl.Expr]) -> Kernel:
+    def kernel(args: Arguments) -> pl.Expr:
+        characters = args.text(1) if len(args) == 2 else " "
+        text = args.get(0, Type.STRING)
+        if characters is None:
+            return args.null()
+        return strip(text, characters) if characters else text
+
+    return kernel
+
+
 def _replace(args: Arguments) -> pl.Expr:
-    text, what, by = args.all(Type.STRING)
+    text, what = args.get(0, Type.STRING), args.get(1, Type.STRING)
+    by = args.get(2, Type.STRING) if len(args) == 3 else pl.lit("")
     if not args.is_constant(1):
         return pl.struct(s=text, t=what, u=by).map_batches(_replace_each, return_dtype=pl.String(), is_elementwise=True)
     literal = args.text(1)
@@ -68,6 +79,8 @@ def _replace_each(rows: pl.Series) -> pl.Series:
 
 
 def _position(args: Arguments) -> pl.Expr:
+    if len(args) == 3 or not args.is_constant(0):
+        return each(_locate, args, [Type.STRING, Type.STRING, Type.BIGINT])
     what, text = args.text(0), args.get(1, Type.STRING)
     if what is None:
         return args.null()
@@ -81,6 +94,12 @@ def _position(args: Arguments) -> pl.Expr:
     return pl.when(text.str.contains(what, literal=True)).then(before + 1).otherwise(zero)
 
 
+def _locate(what: str, text: str, start: int = 1) -> int:
+    if start <= 0:
+        return 0
+    return text.find(what, start - 1) + 1 if what else 1  # an empty text is at the beginning, as in Spark
+
+
 def _reverse(values: pl.Series) -> pl.Series:
     # Character by character; the library's own reversal keeps accents on their letters.
     return pl.Series([None if text is None else text[::-1] for text in values.to_list()], dtype=pl.String)
@@ -88,17 +107,24 @@ def _reverse(values: pl.Series) -> pl.Series:
 
 def _pad(pad: Callable[[pl.Expr, int, str], pl.Expr]) -> Kernel:
     def kernel(args: Arguments) -> pl.Expr:
-        text, length, fill = args.get(0, Type.STRING), args.number(1), args.text(2)
+        text, length, fill = args.get(0, Type.STRING), args.number(1), args.text(2) if len(args) == 3 else " "
         if length is None or fill is None:
             return args.null()
-        if len(fill) != 1:
-            raise TypeFault(
-                f"{args.call.function} fills with one character, not {fill!r}", hint="give a string of length 1"
-            )
         length = max(0, length)
+        if len(fill) != 1:
+            is_left = args.call.function == "lpad"
+            return each(lambda s, *_: _padded(s, length, fill, is_left=is_left), args, _PADDING)
         return pad(text, length, fill).str.slice(0, length)
 
     return kernel
+
+
+def _padded(text: str, length: int, fill: str, *, is_left: bool) -> str:
+    missing = length - len(text)
+    if missing <= 0 or not fill:
+        return text[:length]
+    added = (fill * (missing // len(fill) + 1))[:missing]
+    return added + text if is_left else text + added
 
 
 def _split_part(args: Arguments) -> pl.Expr:
@@ -113,6 +139,8 @@ def _split_part(args: Arguments) -> pl.Expr:
     return pl.coalesce(text.str.split(separator).list.get(n - 1 if n > 0 else n, null_on_oob=True), empty)
 
 
+_PADDING = (Type.STRING, Type.BIGINT, Type.STRING)
+
 STRINGS: dict[str, Kernel] = {
     "||": _concat,
     "upper": _string(lambda s: s.str.to_uppercase()),
@@ -121,9 +149,9 @@ STRINGS: dict[str, Kernel] = {
     "substring": _substring,
     "left": _left,
     "right": _right,
-    "trim": _string(lambda s: s.str.strip_chars(" ")),
-    "ltrim": _string(lambda s: s.str.strip_chars_start(" ")),
-    "rtrim": _string(lambda s: s.str.strip_chars_end(" ")),
+    "trim": _trim(lambda s, characters: s.str.strip_chars(characters)),
+    "ltrim": _trim(lambda s, characters: s.str.strip_chars_start(characters)),
+    "rtrim": _trim(lambda s, characters: s.str.strip_chars_end(characters)),
     "replace": _replace,
     "starts_with": _strings(lambda s, t: s.str.starts_with(t)),
     "ends_with": _strings(lambda s, t: s.str.ends_with(t)),

@@ -11,6 +11,8 @@ from headrace.model.types import Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
 
 _UNITS = {
+    "microsecond": "1us",
+    "millisecond": "1ms",
     "second": "1s",
     "minute": "1m",
     "hour": "1h",

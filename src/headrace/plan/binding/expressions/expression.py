@@ -30,6 +30,8 @@ _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.DPipe: "||",
     exp.And: "and", exp.Or: "or", exp.Like: "like", exp.ILike: "ilike", exp.RegexpLike: "rlike",
+    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "^", exp.BitwiseLeftShift: "shiftleft",
+    exp.BitwiseRightShift: "shiftright",
 }  # fmt: skip
 
 #: The parts of a binary operator's node that mean something to us, and those that say nothing.
@@ -76,6 +78,8 @@ class ExpressionBinder:
                 return apply("not", (self.predicate(node.this),), place(node))
             case exp.Neg():
                 return self._negative(node)
+            case exp.BitwiseNot():
+                return apply("~", (self.bind(node.this),), place(node))
             case exp.Is():
                 return self._is(node)
             case exp.NullSafeNEQ():
@@ -249,10 +253,9 @@ class ExpressionBinder:
         return call(node.name, [self.bind(arg) for arg in node.expressions], place(node))
 
     def _trim(self, node: exp.Trim) -> Expr:
-        if node.expression is not None:
-            raise NotSupported("trim can remove only blanks", span=place(node), hint="write replace(s, what, '')")
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
-        return apply(name, (self.bind(node.this),), place(node))
+        args = [node.this] if node.expression is None else [node.this, node.expression]
+        return apply(name, tuple(map(self.bind, args)), place(node))
 
 
 def type_of(node: exp.Expr) -> Type:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from headrace.errors import NameFault, NotSupported, Span, TypeFault
+from headrace.errors import NameFault, NotSupported, QueryError, Span, TypeFault
 from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
+from headrace.model.expressions.constants import check_constants
 from headrace.model.expressions.expression import Call, Case, Cast, Expr, Literal
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.limits import PADDED_LENGTH
@@ -16,13 +18,15 @@ from headrace.plan.binding.expressions.coerce import check_cast, coerce, is_text
 ALIASES = {
     "char_length": "length", "character_length": "length", "len": "length", "ceiling": "ceil", "power": "pow",
     "ifnull": "coalesce", "nvl": "coalesce",
-    "substr": "substring", "concat": "||", "mod": "%", "log": "ln", "ucase": "upper", "lcase": "lower",
+    "substr": "substring", "concat": "||", "mod": "%", "ucase": "upper", "lcase": "lower",
     "signum": "sign", "negative": "neg", "startswith": "starts_with", "endswith": "ends_with", "locate": "position",
     "charindex": "position", "dayofmonth": "day", "weekofyear": "week",
     "regexp_like": "rlike", "regexp": "rlike", "isnull": "is_null", "date_diff": "datediff", "dateadd": "date_add",
     "dow": "dayofweek", "doy": "dayofyear",
-    "days": "day", "unix_timestamp": "unix_seconds", "to_unix_timestamp": "unix_seconds", "epoch": "unix_seconds",
+    "days": "day", "epoch": "unix_seconds",
     "years": "year", "months": "month", "hours": "hour", "minutes": "minute", "seconds": "second",
+    "char": "chr", "sha": "sha1", "equal_null": "<=>", "bit_not": "~", "arcsin": "asin", "arccos": "acos",
+    "arctan": "atan",
     "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance",
     "first_value": "first", "last_value": "last", "any_value": "first",
 }  # fmt: skip
@@ -32,9 +36,13 @@ _CHANCE = ("rand", "random", "randn", "uuid", "shuffle")
 #: Arguments that the kernels need as constants.
 _CONSTANT = {
     "round": (1,), "like": (1,), "ilike": (1,), "rlike": (1,), "regexp_extract": (1, 2), "lpad": (1, 2), "rpad": (1, 2),
-    "split_part": (1, 2), "date_trunc": (0,), "position": (0,),
+    "split_part": (1, 2), "date_trunc": (0,), "trim": (1,), "ltrim": (1,), "rtrim": (1,), "bround": (1,),
+    "repeat": (1,), "translate": (1, 2), "concat_ws": (0,), "regexp_replace": (1, 2), "regexp_count": (1,),
+    "regexp_substr": (1,), "sha2": (1,), "get_json_object": (1,), "next_day": (1,), "date_format": (1,),
+    "parse_timestamp": (1,), "parse_date": (1,),
 }  # fmt: skip
-_TRUNCATIONS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
+_UNIT_NAMES = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
+_TRUNCATIONS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
 _PARTS = (
     "year",
     "quarter",
@@ -47,6 +55,8 @@ _PARTS = (
     "minute",
     "second",
     "unix_seconds",
+    "yearofweek",
+    "weekday",
 )
 _TIME_HINT = "write TIMESTAMP '2026-01-31 12:00:00', DATE '2026-01-31' or INTERVAL 5 MINUTES"
 _UNIFIED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "coalesce", "nullif", "greatest", "least")
@@ -56,12 +66,25 @@ def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
     """Apply a scalar function, by the name that the user wrote, to bound arguments."""
     name = written.lower()
     special = _SPECIAL.get(name)
-    if special is not None and (result := special(tuple(args))) is not None:
-        return check_cast(result, span)
+    if special is not None:
+        try:
+            result = special(tuple(args))
+        except QueryError as error:
+            error.span = error.span or span  # a function that stands for several does not know where it is written
+            raise
+        if result is not None:
+            return check_cast(result, span)
     if name in ("date_part", "datepart", "extract") and len(args) == 2:
         return part(args[0], args[1], span)
-    if name.upper() in TYPE_NAMES and len(args) == 1:
+    if name.upper() in TYPE_NAMES and name not in ALIASES and len(args) == 1:
         return check_cast(Cast(args[0], TYPE_NAMES[name.upper()]), span)
+    if name in ("trim", "ltrim", "rtrim") and len(args) == 2:
+        side = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}[name]
+        raise NotSupported(
+            f"{name} with two arguments means different things in different systems",
+            span=span,
+            hint=f"write TRIM({side} 'xy' FROM s)",
+        )
     _refuse(name, span)
     return apply(ALIASES.get(name, name), tuple(args), span, written=written)
 
@@ -74,7 +97,9 @@ def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: 
         elsewhere = other_systems.FUNCTIONS.get(shown.lower())
         if elsewhere is not None:
             raise NotSupported(f"function {shown!r} is not supported", span=span, hint=elsewhere)
-        names = [name for name in (*FUNCTIONS, *AGGREGATES, *ALIASES) if name[0].isalpha()]
+        if shown.lower() in _SPECIAL:
+            raise TypeFault(f"{shown} cannot take {len(args)} arguments of these types: {_types(args)}", span=span)
+        names = [name for name in (*FUNCTIONS, *AGGREGATES, *ALIASES, *_SPECIAL) if name[0].isalpha()]
         raise NameFault(f"function {shown!r} does not exist", span=span, hint=did_you_mean(shown, names))
     if len(args) < entry.least or (entry.most is not None and len(args) > entry.most):
         raise TypeFault(f"{shown} takes {_count(entry.least, entry.most)}, not {len(args)}", span=span, hint=entry.help)
@@ -148,14 +173,19 @@ def _constants(function: str, args: tuple[Expr, ...], span: Span | None) -> tupl
             raise NotSupported(
                 f"argument {index + 1} of {function} must be a constant", span=span, hint=FUNCTIONS[function].help
             )
-    length = args[1] if function in ("lpad", "rpad") else None
+    try:
+        check_constants(function, [arg.value if isinstance(arg, Literal) else None for arg in args])
+    except QueryError as error:
+        error.span = error.span or span
+        raise
+    length = args[1] if function in ("lpad", "rpad", "repeat") else None
     if isinstance(length, Literal) and isinstance(length.value, int) and length.value > PADDED_LENGTH:
         raise NotSupported(
-            f"{function} cannot fill a text to {length.value:,} characters; at most {PADDED_LENGTH:,} are allowed",
+            f"{function} cannot make a text of {length.value:,} characters; at most {PADDED_LENGTH:,} are allowed",
             span=span,
         )
     if function == "date_trunc" and isinstance(args[0], Literal):
-        unit = str(args[0].value).lower()
+        unit = _UNIT_NAMES.get(str(args[0].value).lower(), str(args[0].value).lower())
         if unit not in _TRUNCATIONS:
             hint = did_you_mean(unit, _TRUNCATIONS, otherwise=f"units are {', '.join(_TRUNCATIONS)}")
             raise TypeFault(f"{unit!r} is not a unit of date_trunc", span=span, hint=hint)
@@ -209,6 +239,56 @@ def _negated(expr: Expr) -> Expr:
     return Call("neg", (expr,), Type.BIGINT)
 
 
+def _formatted(args: tuple[Expr, ...], pattern: str, written: str) -> Expr | None:
+    if len(args) != 1:
+        return None
+    return apply("date_format", (args[0], Literal(pattern, Type.STRING)), None, written=written)
+
+
+def _from_unixtime(args: tuple[Expr, ...]) -> Expr | None:
+    if len(args) not in (1, 2):
+        return None
+    pattern = args[1] if len(args) == 2 else Literal(_PLAIN_FORMAT, Type.STRING)
+    instant = apply("timestamp_seconds", args[:1], None, written="from_unixtime")
+    return apply("date_format", (instant, pattern), None, written="from_unixtime")
+
+
+def _unix_timestamp(args: tuple[Expr, ...]) -> Expr | None:
+    if len(args) == 1 and args[0].type in (Type.TIMESTAMP, Type.DATE):
+        micros = apply("unix_micros", args, None, written="unix_timestamp")
+        return apply("div", (micros, Literal(1_000_000, Type.INT)), None)  # toward zero, unlike unix_seconds
+    if not args or len(args) > 2 or args[0].type is not Type.STRING:
+        return None
+    pattern = args[1] if len(args) == 2 else Literal(_PLAIN_FORMAT, Type.STRING)
+    return apply("unix_seconds", (apply("parse_timestamp", (args[0], pattern), None, written="unix_timestamp"),), None)
+
+
+def _elt(args: tuple[Expr, ...]) -> Expr | None:
+    if len(args) < 2 or not args[0].type.is_integer or (unified := unify(args[1:])) is None:
+        return None
+    branches = tuple(
+        (apply("=", (args[0], Literal(place, Type.INT)), None), value) for place, value in enumerate(unified, start=1)
+    )
+    return Case(branches, None, unified[0].type)
+
+
+def _decode(args: tuple[Expr, ...]) -> Expr | None:
+    """decode(x, a, then a, b, then b, ..., otherwise): NULL equals NULL."""
+    if len(args) < 3:
+        return None
+    subject, *rest = args
+    default = rest.pop() if len(rest) % 2 else None
+    values = rest[1::2] + ([] if default is None else [default])
+    if (unified := unify(values)) is None:
+        return None
+    branches = tuple(
+        (apply("<=>", (subject, search), None, written="decode"), value)
+        for search, value in zip(rest[::2], unified, strict=False)
+    )
+    return Case(branches, None if default is None else unified[-1], unified[0].type)
+
+
+_PLAIN_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
     "nvl2": _nvl2,
     "isnotnull": lambda args: (
@@ -216,11 +296,43 @@ _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
     ),
     "instr": lambda args: apply("position", (args[1], args[0]), None, written="instr") if len(args) == 2 else None,
     "to_timestamp": lambda args: (
-        Cast(args[0], Type.TIMESTAMP) if len(args) == 1 and args[0].type is not Type.TIMESTAMP else None
+        apply("parse_timestamp", args, None, written="to_timestamp")
+        if len(args) == 2
+        else Cast(args[0], Type.TIMESTAMP)
+        if len(args) == 1 and args[0].type is not Type.TIMESTAMP
+        else None
     ),
-    "to_date": lambda args: Cast(args[0], Type.DATE) if len(args) == 1 and args[0].type is Type.STRING else None,
+    "to_date": lambda args: (
+        apply("parse_date", args, None, written="to_date")
+        if len(args) == 2
+        else Cast(args[0], Type.DATE)
+        if len(args) == 1 and args[0].type is Type.STRING
+        else None
+    ),
+    "unix_timestamp": _unix_timestamp,
+    "to_unix_timestamp": _unix_timestamp,
     "date_sub": lambda args: (
         apply("date_add", (args[0], _negated(args[1])), None, written="date_sub") if len(args) == 2 else None
     ),
     "concat": lambda args: coerce(args[0], Type.STRING) if len(args) == 1 else None,
+    "btrim": lambda args: apply("trim", args, None, written="btrim"),
+    "strpos": lambda args: apply("position", (args[1], args[0]), None, written="strpos") if len(args) == 2 else None,
+    "space": lambda args: (
+        apply("repeat", (Literal(" ", Type.STRING), *args), None, written="space") if len(args) == 1 else None
+    ),
+    "pi": lambda args: Literal(math.pi, Type.DOUBLE) if not args else None,
+    "e": lambda args: Literal(math.e, Type.DOUBLE) if not args else None,
+    "positive": lambda args: args[0] if len(args) == 1 and args[0].type.is_numeric else None,
+    "zeroifnull": lambda args: apply("coalesce", (*args, Literal(0, Type.INT)), None) if len(args) == 1 else None,
+    "nullifzero": lambda args: apply("nullif", (*args, Literal(0, Type.INT)), None) if len(args) == 1 else None,
+    "elt": _elt,
+    "decode": _decode,
+    "dayname": lambda args: _formatted(args, "EEE", "dayname"),
+    "monthname": lambda args: _formatted(args, "MMM", "monthname"),
+    "from_unixtime": _from_unixtime,
+    "trunc": lambda args: (
+        apply("to_date", (apply("date_trunc", (args[1], args[0]), None, written="trunc"),), None)
+        if len(args) == 2
+        else None
+    ),
 }

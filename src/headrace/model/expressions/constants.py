@@ -1,0 +1,75 @@
+"""Constants that functions need in a form of their own, checked where a call is bound, so that errors have a place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from headrace.errors import TypeFault
+from headrace.model.expressions.date_formats import instant_reader, strftime_format
+from headrace.model.expressions.json_paths import steps_of
+from headrace.model.expressions.regular_expressions import check_pattern, reference
+
+Value: TypeAlias = bool | int | float | str | None
+
+#: The bits of sha2; 0 is 256.
+SHA2_BITS = (0, 224, 256, 384, 512)
+#: Days of the week from Monday, 0, on, by all their names.
+WEEKDAYS = {
+    name: day
+    for day, full in enumerate(("MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY"))
+    for name in (full, full[:3], full[:2])
+}
+
+
+def check_constants(function: str, values: Sequence[Value]) -> None:
+    """Refuse constants that the function cannot take; `values` has None for NULL and for what is no constant."""
+    check = _CHECKS.get(function)
+    if check is not None and len(values) > 1 and values[1] is not None:
+        check(values)
+
+
+def weekday(name: str) -> int:
+    """Return the day of the week, 0 for Monday, that a text names."""
+    if name.strip().upper() not in WEEKDAYS:
+        raise TypeFault(f"{name!r} is not a day of the week", hint="write for example 'Mon' or 'Monday'")
+    return WEEKDAYS[name.strip().upper()]
+
+
+def sha2_bits(bits: int) -> int:
+    """Return the number of bits of a digest that sha2 names."""
+    if bits not in SHA2_BITS:
+        raise TypeFault(f"sha2 has no digest of {bits} bits", hint="write 224, 256, 384 or 512")
+    return bits or 256
+
+
+def _check_replace(values: Sequence[Value]) -> None:
+    check_pattern(str(values[1]), may_be_empty=False)
+    if values[2] is not None:
+        reference(str(values[2]))
+
+
+def _check_sha2(values: Sequence[Value]) -> None:
+    sha2_bits(int(values[1] or 0))
+
+
+def _text(check: Callable[[str], object]) -> Callable[[Sequence[Value]], None]:
+    def checked(values: Sequence[Value]) -> None:
+        check(str(values[1]))
+
+    return checked
+
+
+_CHECKS: dict[str, Callable[[Sequence[Value]], None]] = {
+    "rlike": _text(check_pattern),
+    "regexp_extract": _text(check_pattern),
+    "regexp_substr": _text(check_pattern),
+    "regexp_count": _text(lambda pattern: check_pattern(pattern, may_be_empty=False)),
+    "regexp_replace": _check_replace,
+    "get_json_object": _text(steps_of),
+    "date_format": _text(strftime_format),
+    "parse_timestamp": _text(instant_reader),
+    "parse_date": _text(instant_reader),
+    "next_day": _text(weekday),
+    "sha2": _check_sha2,
+}
