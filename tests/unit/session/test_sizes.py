@@ -89,7 +89,7 @@ def test_views_that_read_a_view_twice_are_planned_once() -> None:
         ("SELECT " + ", ".join(f"v AS c{i}" for i in range(limits.COLUMNS + 1)) + " FROM s", "SELECT has 2,001"),
         ("SELECT a.v FROM s [NOW] AS a" + ", s [NOW]" * (limits.JOINS + 1), "FROM has 33 joins"),
         ("SELECT count(*) AS n FROM s [RANGE 10 MINUTES SLIDE 1 MILLISECOND]", "each tuple would be in 600,000"),
-        ("SELECT lpad(n, 2000000000, 'y') AS n FROM s", "lpad cannot fill a text to 2,000,000,000"),
+        ("SELECT lpad(n, 2000000000, 'y') AS n FROM s", "lpad cannot make a text of 2,000,000,000"),
     ],
     ids=["sum", "parentheses", "in", "columns", "joins", "windows", "padding"],
 )
