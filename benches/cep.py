@@ -25,7 +25,7 @@ from benches.parts.channels import Bids, write_bids
 from benches.parts.outcome import Disagreement
 from benches.parts.patterns import EVENTS, PATTERNS, Pattern
 
-from headrace.hosts.spark.host import spark_session
+from headrace.hosts.spark.context import session_for
 from headrace.session import Session
 
 
@@ -40,7 +40,7 @@ class Run:
 
 def main(quick: bool, only: str = "") -> dict[str, Any]:
     """Measure all patterns (those whose name contains `only`)."""
-    spark = spark_session()
+    spark = session_for()
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     title = "patterns of bids, " + ("quick" if quick else "full")
     figures: dict[str, Any] = {"bench": "cep", "title": title, "cases": {}, "rows": [], "notes": []}

@@ -22,7 +22,7 @@ from benches.parts.bids import DEAR, Bids, write_bids
 from benches.parts.outcome import Outcome, check_equal
 from benches.parts.query import Query, dear, hopping, joined, tumbling
 
-from headrace.hosts.spark.host import spark_session
+from headrace.hosts.spark.context import session_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ _WARM = 2
 
 def main(quick: bool, only: str = "") -> dict[str, Any]:
     """Measure all cases (those whose name contains `only`)."""
-    spark = spark_session()
+    spark = session_for()
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     figures: dict[str, Any] = {
         "bench": "core",

@@ -16,7 +16,7 @@ from typing import Any
 from benches.parts.bids import Bids, write_bids
 from benches.parts.query import Query, hopping, joined
 
-from headrace.hosts.spark.host import spark_session
+from headrace.hosts.spark.context import session_for
 from headrace.model.page import Page
 from headrace.session import Session
 
@@ -39,7 +39,7 @@ class Moment:
 
 def main(quick: bool) -> dict[str, Any]:
     """Measure a windowed aggregate and a window join."""
-    spark_session().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     per_second = 500 if quick else 5000
     rows = per_second * WINDOW_S * WINDOWS
     per_file = per_second * WINDOW_S // PER_WINDOW

@@ -353,12 +353,12 @@ def spark(spot: Path, folder: Path, phases: Sequence[Phase]) -> Seen:
     """Run the same with plain Structured Streaming, in the session that Headrace used."""
     from pyspark.sql.functions import col, expr, window
 
-    from headrace.hosts.spark.host import spark_session
+    from headrace.hosts.spark.context import session_for
 
     source = spot / "probes"
     source.mkdir(parents=True)
     seen = Seen()
-    session = spark_session()
+    session = session_for()
     points = session.read.parquet(str(folder / "points.parquet"))
     stream = session.readStream.schema(COLUMNS).parquet(str(source)).withWatermark("at", f"{SKEW_S} seconds")
     near = stream.join(points, col("zone") == col("area")).where(expr(f"{H} < {NEAR * NEAR}"))

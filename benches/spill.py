@@ -81,11 +81,11 @@ def _own_mb(process: Path) -> float:
 
 def _run(folder: Path) -> tuple[list[list[float]], list[float]]:
     """Return the state of each bucket after each micro-batch in megabytes, and the time that each took."""
-    from headrace.hosts.spark.host import spark_session
+    from headrace.hosts.spark.context import session_for
     from headrace.model.page import Page
     from headrace.session import Session
 
-    spark_session().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     states: list[list[float]] = []
     with Session(folder / "checkpoint", limit=PER_FILE) as session:
         delivery = session.deployment.delivery

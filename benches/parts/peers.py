@@ -13,7 +13,7 @@ from benches.parts.ours import sums_of
 from benches.parts.outcome import Outcome, Sums
 from benches.parts.query import Query
 
-from headrace.hosts.spark.host import spark_session
+from headrace.hosts.spark.context import session_for
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
     A micro-batch is `files` files of each stream. With the noop sink nothing is written, and results are summed on the
     way.
     """
-    spark = spark_session()
+    spark = session_for()
     with tempfile.TemporaryDirectory(prefix="spark-bench-") as folder:
         began = time.perf_counter()
         running: dict[str, Any] = {}

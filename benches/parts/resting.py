@@ -16,7 +16,7 @@ from benches.parts import processes
 from benches.parts.processes import Part
 
 from headrace.experiments.timestamps.silent_stream import put, until
-from headrace.hosts.spark.host import spark_session
+from headrace.hosts.spark.context import session_for
 from headrace.session import Session
 
 #: Seconds between the last thing that happens and the measurement.
@@ -56,14 +56,14 @@ def spark(interval: str | None, seconds: float) -> Rest:
     with _folder() as root:
         ran: list[int] = []
         frames = [
-            spark_session()
+            session_for()
             .readStream.schema("at TIMESTAMP, n INT")
             .json(str(root / name))
             .withWatermark("at", "0 seconds")
             for name in _STREAMS
         ]
         counting = "SELECT window.end AS ends, count(*) AS n FROM {both} GROUP BY window(at, '1 second')"
-        counts = spark_session().sql(counting, both=frames[0].union(frames[1]))
+        counts = session_for().sql(counting, both=frames[0].union(frames[1]))
 
         def take(frame: Any, batch: int) -> None:
             ran.append(len(frame.collect()))
@@ -78,7 +78,7 @@ def spark(interval: str | None, seconds: float) -> Rest:
 
 def nothing(seconds: float) -> Rest:
     """Measure Spark's JVM with no query at all."""
-    spark_session()
+    session_for()
     return _watch(lambda: 0, seconds)
 
 

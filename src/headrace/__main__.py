@@ -1,5 +1,12 @@
-"""`python -m headrace` is the same as the command `headrace`."""
+"""Lets `python -m headrace` and `spark-submit .../headrace/__main__.py` run the command line."""
+
+import sys
+
+# Python puts the folder of a program on its path. This one has modules with names of the standard library.
+if __spec__ is None:
+    del sys.path[0]
 
 from headrace.cli.main import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -116,7 +116,6 @@ class Cluster:
         chosen = {
             "spark.executor.memory": self.executor_memory,
             "spark.executor.extraJavaOptions": self.java_options,
-            "spark.locality.wait": "200ms",
             **(conf or {}),
         }
         command = [sys.executable, "-m", "tests.cluster.driver_process", master or self.master, json.dumps(chosen)]

@@ -20,16 +20,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.hosts.spark.settings import python_environment, settings
+from headrace.hosts.spark.context import session_for
+from headrace.hosts.spark.launch import launch_of
 from headrace.session import Session
-
-#: Settings that are right on one machine only.
-ONE_MACHINE = (
-    "spark.driver.host",
-    "spark.driver.bindAddress",
-    "spark.python.unix.domain.socket.dir",
-    "spark.log.level",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +90,7 @@ LOOKS = {function.__name__: function for function in (tasks, executors, setting,
 
 def main() -> None:
     master, conf = sys.argv[1], json.loads(sys.argv[2])
-    python_environment()
-    chosen = {name: value for name, value in settings(2).items() if name not in ONE_MACHINE} | conf
-    builder = SparkSession.builder.master(master).appName("headrace")
-    for name, value in chosen.items():
-        builder = builder.config(name, value)
-    builder.getOrCreate()
+    session_for(launch_of(master=master, conf={"spark.ui.enabled": False, **conf}))
     requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
     _say(started=True)

@@ -30,8 +30,8 @@ def quick_java():
 
 @pytest.fixture(scope="session")
 def spark(quick_java):
-    from headrace.hosts.spark.host import spark_session
+    from headrace.hosts.spark.context import session_for
 
-    session = spark_session()
+    session = session_for()
     yield session
     session.stop()

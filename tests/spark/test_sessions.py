@@ -77,6 +77,23 @@ def test_queries_come_and_go_and_each_sees_what_is_read_from_its_beginning_on(sp
     assert sorted(delivered["twin"]) == [(10 * (w + 1), a, n) for w in (3, 4) for a, n in _thirds(w)]
 
 
+def test_a_session_that_is_handed_in_keeps_its_settings(spark, tmp_path):
+    settings = {"spark.sql.shuffle.partitions": "7", "spark.sql.streaming.noDataMicroBatches.enabled": "true"}
+    program = spark.newSession()
+    for name, value in settings.items():
+        program.conf.set(name, value)
+    with Session(tmp_path, buckets=2, spark=program) as session:
+        session.execute(BIDS + "CREATE QUERY cheap AS SELECT price FROM bids WHERE price < 2 INTO MEMORY")
+        session.push("bids", bids(0, 5))
+        session.drain(60)
+        assert sorted(row["price"] for row in session.results("cheap")) == [0.0, 1.0]
+    assert {name: program.conf.get(name) for name in settings} == settings
+    with pytest.raises(HostFault, match=r"spark\.executor\.memory cannot be set to 9g, because Spark is running"):
+        Session(tmp_path / "other", spark=program, conf={"spark.executor.memory": "9g"}).start()
+    with pytest.raises(HostFault, match="Spark runs in this process with the master"):
+        Session(tmp_path / "third", master="yarn").start()
+
+
 def _note(delivered, batch, rows):
     delivered += [((row["window_end"] - START).total_seconds(), row["auction"], row["n"]) for row in rows]
 

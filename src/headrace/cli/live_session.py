@@ -15,10 +15,13 @@ from types import FrameType
 from typing import Any
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
+from rich.text import Text
 
 from headrace.cli import java
 from headrace.cli.output import err, is_debugging, out
+from headrace.errors import HeadraceError
+from headrace.hosts.spark.launch import GATEWAY, Launch, parse_settings
 from headrace.model.allowed_python import allow
 from headrace.session import Listing, Session
 
@@ -43,31 +46,112 @@ class AnnouncingSession(Session):
             return
         self._announced = True
         began = time.monotonic()
-        with ended_by_interrupt("stopped while Spark was starting"), show_progress("starting Spark"):
+        with ended_by_interrupt("stopped while Spark was starting"), show_progress("starting Spark", self._stage):
             super().start()
         err.print(f"[dim]Spark started in {time.monotonic() - began:.0f} s[/]")
 
+    def _stage(self) -> str:
+        """Return what the start is doing; a cluster takes several steps."""
+        return str(getattr(self.deployment, "stage", "starting Spark"))
 
-def open_session(checkpoint: Path | None = None, *, host: Host = Host.spark, buckets: int | None = None) -> Session:
+
+def open_session(
+    checkpoint: Path | None = None,
+    *,
+    host: Host = Host.spark,
+    buckets: int | None = None,
+    launch: Launch | None = None,
+) -> Session:
     """Make a session; on Spark, look for Java first, so that a missing one gives a clear message."""
     if host is Host.local:
         return Session(checkpoint, host="local", buckets=buckets)
-    java.prepare()
-    return AnnouncingSession(checkpoint, host="spark", buckets=buckets)
+    launch = launch or Launch()
+    if GATEWAY not in os.environ:  # else Java is running: spark-submit has started it
+        java.prepare()
+    return AnnouncingSession(
+        checkpoint,
+        host="spark",
+        buckets=buckets,
+        master=launch.master,
+        conf=launch.conf,
+        executors=launch.executors,
+    )
+
+
+def master_option() -> Any:
+    """Return the option that says where Spark runs."""
+    text = (
+        "Where Spark runs: spark://host:7077, yarn, k8s://https://host:443 or local[4]. Without it, where Spark's own "
+        "settings say (spark-defaults.conf, spark-submit), or else on this machine."
+    )
+    return typer.Option(None, "--master", help=text)
+
+
+def conf_option() -> Any:
+    """Return the option for settings of Spark."""
+    return typer.Option([], "--conf", metavar="NAME=VALUE", help="A setting of Spark. Repeatable.")
+
+
+def executors_option() -> Any:
+    """Return the option that says how many executors a start waits for."""
+    text = "On a cluster, wait for this many executors; YARN and Kubernetes are asked for them.  [default: 1]"
+    return typer.Option(None, "--executors", min=1, help=text)
+
+
+def chosen_launch(host: Host, master: str | None, conf: list[str], executors: int | None) -> Launch:
+    """Return which Spark the options ask for; what is wrong with them is told before anything happens."""
+    given = {"--master": master, "--conf": conf, "--executors": executors}
+    if host is Host.local:
+        for option, value in given.items():
+            if value:
+                raise typer.BadParameter("the local host has no Spark; leave out one of the two", param_hint=option)
+    with wrong_option("--conf"):
+        settings = parse_settings(conf)
+    with wrong_option("--master"):
+        return Launch(master=master, conf=settings, executors=executors)
 
 
 @contextmanager
-def show_progress(title: str) -> Iterator[None]:
-    """Show a line with the seconds that have passed; on a terminal it disappears at the end."""
+def wrong_option(name: str) -> Iterator[None]:
+    """Turn a fault in what was typed into the message for a wrong option."""
+    try:
+        yield
+    except HeadraceError as error:
+        text = error.message if error.hint is None else f"{error.message}; {error.hint}"
+        raise typer.BadParameter(text, param_hint=name) from error
+
+
+@contextmanager
+def show_progress(title: str, stage: Callable[[], str] | None = None) -> Iterator[None]:
+    """Show a line with the seconds that have passed; on a terminal it disappears at the end.
+
+    There it shows the title as `stage` has it at each moment.
+    """
     if not err.is_terminal or is_debugging():
         err.print(f"[dim]{title} ...[/]")
         yield
         return
     with Progress(
-        SpinnerColumn(), TextColumn(title), TimeElapsedColumn(), console=err, transient=True, refresh_per_second=4
+        SpinnerColumn(),
+        _Stage(stage or (lambda: title)),
+        TimeElapsedColumn(),
+        console=err,
+        transient=True,
+        refresh_per_second=4,
     ) as line:
         line.add_task("")
         yield
+
+
+class _Stage(ProgressColumn):
+    """A text that changes while something runs."""
+
+    def __init__(self, stage: Callable[[], str]) -> None:
+        super().__init__()
+        self._stage = stage
+
+    def render(self, task: Task) -> Text:
+        return Text(self._stage())
 
 
 @contextmanager

@@ -12,8 +12,12 @@ from headrace.cli.live_session import (
     Host,
     allow_python,
     beside,
+    chosen_launch,
+    conf_option,
+    executors_option,
     interruptible,
     is_running,
+    master_option,
     open_session,
     python_option,
     statements_in,
@@ -33,6 +37,8 @@ EXAMPLES = examples(
     ("the same, and fail if a record cannot be read or one in a hundred is late",
      "run examples/files.sql --once --fail-on bad=0 --fail-on late=1%"),
     ("the same without Spark, for small inputs", "run examples/files.sql --once --host local"),
+    ("on a cluster; the folder is one that all machines share",
+     "run examples/first.sql --checkpoint /shared/state --master spark://10.0.0.5:7077 --conf spark.cores.max=8"),
 )  # fmt: skip
 
 
@@ -48,6 +54,9 @@ def run(
         None, min=1, help="Number of state partitions. The default fits this machine; the first run fixes it."
     ),
     host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
+    master: str | None = master_option(),
+    conf: list[str] = conf_option(),
+    executors: int | None = executors_option(),
     python: list[str] = python_option(),
     stats: bool = flag("--stats", "Print rates and times every five seconds."),
     fail_on: list[str] = typer.Option(
@@ -57,11 +66,12 @@ def run(
     """Run the statements of a file and keep its queries running."""
     text = statements_in(file)
     limits = [LossLimit.parse(limit) for limit in fail_on]
+    launch = chosen_launch(host, master, conf, executors)
     with faults(text):
         parse(text)  # report syntax errors at once
         beside(file)
         allow_python(python)
-        with open_session(checkpoint, host=host, buckets=buckets) as session:
+        with open_session(checkpoint, host=host, buckets=buckets, launch=launch) as session:
             for outcome in session.execute(text, start=False):
                 show(outcome)
             if not is_running(session):

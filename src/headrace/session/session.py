@@ -24,6 +24,7 @@ from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, Span, pointing_at
 from headrace.hosts.host import Deployment
 from headrace.hosts.local import LocalDeployment
+from headrace.hosts.spark.launch import Launch, launch_of
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import Describe, Explain, Show, Statement
 from headrace.model.allowed_python import allow
@@ -61,6 +62,11 @@ class Session:
 
     Statements may name Python code in modules beside the program, and in `python_modules` (`stats`, `stats.*`); that
     holds for the whole process.
+
+    On Spark, `spark` is a SparkSession that runs already; queries get a session of their own in it, so its settings
+    stay as they are. Otherwise Spark starts where `master` says (`spark://host:7077`, `yarn`, `local[4]`), or else
+    where Spark's own files and variables say, or else on this machine. `conf` are settings of Spark, and on a cluster
+    the start waits for `executors` of them.
     """
 
     def __init__(
@@ -73,7 +79,17 @@ class Session:
         page: int = PAGE_TUPLES,
         interval: float = 0.05,
         python_modules: Sequence[str] = (),
+        spark: Any = None,
+        master: str | None = None,
+        conf: Mapping[str, str | int | float | bool] | None = None,
+        executors: int | None = None,
     ) -> None:
+        launch = launch_of(spark, master, conf, executors)
+        if host != "spark" and not launch.is_default:
+            raise HostFault(
+                "spark, master, conf and executors are for the host 'spark'",
+                hint="leave them out, or leave the host out",
+            )
         try:
             allow(python_modules)
         except ValueError as error:
@@ -85,7 +101,7 @@ class Session:
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = _deployment(
-            host, self.directory, buckets, limit, page, interval, is_temporary=self._temporary
+            host, self.directory, buckets, limit, page, interval, is_temporary=self._temporary, launch=launch
         )
         self.deployment.delivery.reactions.switch = self._turn
         self._started = False
@@ -355,6 +371,7 @@ def _deployment(
     interval: float,
     *,
     is_temporary: bool,
+    launch: Launch,
 ) -> Deployment:
     if callable(host):
         return host(directory)
@@ -363,7 +380,13 @@ def _deployment(
     from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
 
     return SparkDeployment(
-        directory, buckets=buckets, limit=limit, page=page, interval=interval, is_temporary=is_temporary
+        directory,
+        buckets=buckets,
+        limit=limit,
+        page=page,
+        interval=interval,
+        is_temporary=is_temporary,
+        launch=launch,
     )
 
 

@@ -15,7 +15,17 @@ from prompt_toolkit.patch_stdout import patch_stdout
 
 from headrace import __version__
 from headrace.cli.help import examples
-from headrace.cli.live_session import Host, allow_python, is_running, open_session, python_option
+from headrace.cli.live_session import (
+    Host,
+    allow_python,
+    chosen_launch,
+    conf_option,
+    executors_option,
+    is_running,
+    master_option,
+    open_session,
+    python_option,
+)
 from headrace.cli.meter import Meter
 from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
 from headrace.cli.prompt.completion import Names, StatementCompleter
@@ -29,6 +39,7 @@ EXAMPLES = examples(
     ("look at the queries of a checkpoint, and change them", "sql --checkpoint state"),
     ("run piped statements, finish all windows, stop", "sql < examples/files.sql"),
     ("a prompt that starts at once, for small inputs", "sql --host local"),
+    ("on a cluster", "sql --checkpoint /shared/state --master spark://10.0.0.5:7077"),
 )
 #: What can be typed, in groups: the forms, then an example that could follow the examples before it.
 GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -95,11 +106,15 @@ def sql(
         None, min=1, help="Number of state partitions. The default fits this machine; the first run fixes it."
     ),
     host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
+    master: str | None = master_option(),
+    conf: list[str] = conf_option(),
+    executors: int | None = executors_option(),
     python: list[str] = python_option(),
 ) -> None:
     """Type statements at a prompt, or pipe them in."""
+    launch = chosen_launch(host, master, conf, executors)
     allow_python(python)
-    with faults(), open_session(checkpoint, host=host, buckets=buckets) as session:
+    with faults(), open_session(checkpoint, host=host, buckets=buckets, launch=launch) as session:
         continues = is_running(session)
         shell = Shell(session, steps=host is Host.local, continues=continues)
         if sys.stdin.isatty():

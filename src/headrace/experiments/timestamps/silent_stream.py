@@ -209,9 +209,9 @@ def _start_ours(case: Case, root: Path, results: Seen, batches: dict[int, float]
 
 
 def _start_spark(case: Case, root: Path, results: Seen) -> Any:
-    from headrace.hosts.spark.host import spark_session  # all experiments are listed without Spark
+    from headrace.hosts.spark.context import session_for  # all experiments are listed without Spark
 
-    spark = spark_session()
+    spark = session_for()
     sources = {name: spark.readStream.schema("at TIMESTAMP, n INT").json(str(root / name)) for name in ("fast", "slow")}
     frames = [source.withWatermark("at", f"{case.behind(name)} seconds") for name, source in sources.items()]
     counting = "SELECT unix_millis(window.end) AS ends, count(*) AS n FROM {both} GROUP BY window(at, '1 second')"

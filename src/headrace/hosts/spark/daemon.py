@@ -2,7 +2,11 @@
 
 Spark's own daemon collects after each task. That costs 10-20 ms with Arrow and Polars loaded, more than the task itself
 in a small micro-batch. Python still collects when its own thresholds are reached. Spark also puts a zip of its Python
-sources first on the path, which every worker would compile again; the installed package has them compiled.
+sources first on the path, which every worker would compile again; the installed package, if it is the same, has them
+compiled.
+
+On a cluster, Spark's own daemon runs: ours would have to be importable before Spark unpacks what a program sends along.
+There, workers do without the collection by `hosts.spark.collecting`.
 
 `HEADRACE_WORKER_MEMORY`, in megabytes, is a hard limit on the memory of each worker. Files that it maps, such as large
 state, do not count.
@@ -13,18 +17,18 @@ from __future__ import annotations
 import os
 import sys
 
-sys.path[:] = [entry for entry in sys.path if not entry.endswith(("pyspark.zip", "-src.zip"))]
+from headrace.hosts.spark.python_path import without_zips
+
+sys.path[:] = without_zips(sys.path)
 os.environ.setdefault("POLARS_MAX_THREADS", "1")  # one task, one core
 
-import gc  # noqa: E402
 import resource  # noqa: E402
-import types  # noqa: E402
 
 import pyspark.daemon  # noqa: E402
 
-_quiet = types.SimpleNamespace(**{name: getattr(gc, name) for name in dir(gc) if not name.startswith("_")})
-_quiet.collect = lambda *_: 0
-setattr(pyspark.daemon, "gc", _quiet)  # noqa: B010  not an exported name
+from headrace.hosts.spark.collecting import collect_less  # noqa: E402
+
+collect_less(pyspark.daemon)
 
 if "HEADRACE_WORKER_MEMORY" in os.environ:
     limit = int(os.environ["HEADRACE_WORKER_MEMORY"]) << 20

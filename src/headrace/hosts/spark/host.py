@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import re
+import logging
 import shutil
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import SparkConf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -33,14 +29,18 @@ from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.host import file_fault
 from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
+from headrace.hosts.spark.context import is_cluster, session_for
+from headrace.hosts.spark.essence import essence
+from headrace.hosts.spark.executors import slots, wait_for_executors
 from headrace.hosts.spark.feeder import feed, settle
+from headrace.hosts.spark.handshake import shake_hands
 from headrace.hosts.spark.hashing import spread
-from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
-from headrace.hosts.spark.jvm import start_context, with_log
+from headrace.hosts.spark.jvm import with_log
+from headrace.hosts.spark.launch import Launch
 from headrace.hosts.spark.logs import mend
 from headrace.hosts.spark.processor import BucketProcessor
-from headrace.hosts.spark.scratch import private_folders
-from headrace.hosts.spark.settings import python_environment, settings
+from headrace.hosts.spark.settings import PARTITIONS
+from headrace.hosts.spark.shipping import ship_modules
 from headrace.hosts.spark.source import HeadraceSource
 from headrace.hosts.spark.telling import culprits_in
 from headrace.model.allowed_python import allowed
@@ -49,52 +49,13 @@ from headrace.storage.disk import make_directory
 from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
+_LOG = logging.getLogger(__name__)
 #: What a call to the JVM raises if it is gone; an error that Spark itself raises is a Py4JJavaError.
 JVM_LOST = (Py4JError, ConnectionError)
 #: How long a stop waits for the running micro-batch.
 STOP_SECONDS = 60.0
 #: Seconds that a micro-batch takes beside its operators, at least; what `headrace plan` assumes too.
 OVERHEAD = 0.05
-
-
-def spark_session(cores: int | None = None, *, checkpoint: Path | None = None) -> SparkSession:
-    """Return the active session, or a new local one with our settings; it logs into the checkpoint, if given."""
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
-    python_environment()
-    cores = cores or max(2, os.cpu_count() or 2)
-    # the 4: a task whose worker died is tried again, as on a cluster
-    chosen = {**settings(cores), **_quick_start(), **private_folders(os.environ)}
-    conf = SparkConf().setMaster(f"local[{cores}, 4]").setAppName("headrace").setAll(list(chosen.items()))
-    try:
-        with _own_interrupts():
-            start_context(conf, checkpoint)
-            return SparkSession.builder.config(conf=conf).getOrCreate()
-    except Exception as error:
-        raise HostFault(
-            f"Spark does not start: {error}", hint=with_log("Headrace needs Java 17 or later; set JAVA_HOME")
-        ) from error
-
-
-def _quick_start() -> dict[str, str]:
-    """Let the JVM start from an installation that starts quickly, unless the user has chosen one; return settings."""
-    folder = cache_folder(os.environ)
-    if "SPARK_HOME" not in os.environ and (home := spark_home(folder)) is not None:
-        os.environ["SPARK_HOME"] = str(home)
-    if "SPARK_HOME" not in os.environ:
-        return {}
-    options = class_options(Path(os.environ["SPARK_HOME"]), folder, os.environ)
-    return {"spark.driver.extraJavaOptions": options} if options else {}
-
-
-@contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Keep the handler of Ctrl-C: PySpark's own would talk to the JVM in the middle of another call, and fail."""
-    handler = signal.getsignal(signal.SIGINT)
-    yield
-    if handler is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
 
 
 class SparkDeployment:
@@ -109,9 +70,13 @@ class SparkDeployment:
         page: int = PAGE_TUPLES,
         interval: float = 0.0,
         is_temporary: bool = False,
+        launch: Launch | None = None,
     ) -> None:
         self.directory = directory.resolve()
         self.is_temporary = is_temporary
+        self.launch = launch or Launch()
+        self.stage = "starting Spark"  # what a start is doing
+        self.spark: SparkSession | None = None  # of our queries, once Spark has started
         self.limit, self.page, self.interval = limit, page, interval
         self.wanted_buckets = buckets
         self.cores = 1  # until Spark has started
@@ -152,12 +117,12 @@ class SparkDeployment:
             make_directory(self.directory / name)
         mend(self.directory / "spark")
         shutil.rmtree(self.directory / "cache", ignore_errors=True)
-        spark = spark_session(checkpoint=None if self.is_temporary else self.directory)
-        self.cores = spark.sparkContext.defaultParallelism
+        spark = self._session()
+        self.cores = slots(spark.sparkContext)
         spark.dataSource.register(HeadraceSource)
-        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
+        partitions = int(spark.conf.get(PARTITIONS) or 2)
         self.buckets = bucket_numbers(self.directory, lambda: spread(self.wanted_buckets or partitions, partitions))
-        python = allowed()
+        python = ship_modules(spark.sparkContext, allowed()) if is_cluster(spark) else allowed()
         pages = retried(
             spark.readStream.format("headrace")
             .schema(SPARK_SCHEMA)  # or Spark's process that makes the source would have to import it
@@ -277,11 +242,31 @@ class SparkDeployment:
             return True  # Spark has tried tasks several times, but a delivery once
         return self.exclude(fault)
 
+    def _session(self) -> SparkSession:
+        """Return the Spark session of the queries; the first call starts Spark if it does not run."""
+        if self.spark is None:
+            session = session_for(self.launch, checkpoint=None if self.is_temporary else self.directory)
+            context = session.sparkContext
+            if is_cluster(session):
+                wait_for_executors(context, self.launch.executors, self._tell)
+                self._tell("looking at the executors")
+                for warning in shake_hands(context, self.directory, slots(context), is_temporary=self.is_temporary):
+                    _LOG.warning(warning)
+                self._tell("starting the queries")
+            if PARTITIONS not in self.launch.conf and not context.getConf().contains(PARTITIONS):
+                session.conf.set(PARTITIONS, str(slots(context)))
+            self.spark = session
+        return self.spark
+
+    def _tell(self, stage: str) -> None:
+        """Say what a start is doing."""
+        self.stage = stage
+
     def _feed(self, streams: tuple[Stream, ...]) -> None:
         """Start reading foreign sources that are not read yet."""
         for stream in streams:
             if stream.connector.kind == "SPARK" and stream.name not in self.feeders:
-                self.feeders[stream.name] = feed(spark_session(), stream, self.directory)
+                self.feeders[stream.name] = feed(self._session(), stream, self.directory)
 
     def _end_feeders(self) -> None:
         running = self.deployments.at(self.deployments.count()).running
@@ -300,6 +285,8 @@ class SparkDeployment:
             done = self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6)
             if done:
                 self.drained.set()
+            if is_cluster(frame.sparkSession):
+                self.cores = slots(frame.sparkSession.sparkContext)  # machines come and go
             self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=done)
             self._delivery_tries = self._unanswered = 0
         except HeadraceError as error:
@@ -335,7 +322,7 @@ class SparkDeployment:
             return self._delivery_fault
         if query.isActive or (error := query.exception()) is None:
             return None
-        culprits, what = culprits_in(str(error)), _essence(str(error))
+        culprits, what = culprits_in(str(error)), essence(str(error))
         fault = HostFault(
             what.partition(": ")[2] if culprits else f"a micro-batch failed: {what}",
             hint=with_log(
@@ -360,15 +347,3 @@ def _lost_jvm(error: Exception) -> HostFault:
     )
     fault.__cause__ = error
     return fault
-
-
-def _essence(text: str) -> str:
-    """Return the line of a Spark failure that says what happened: the last Python exception if there is one."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = [line.split("headrace.errors.", 1)[1] for line in lines if "headrace.errors." in line]
-    python = [
-        line
-        for line in lines
-        if re.match(r"[\w.]*(Error|Exception|Fault): ", line) and not line.startswith("org.apache.spark")
-    ]
-    return (ours or python or lines or ["unknown reason"])[-1 if ours or python else 0]

@@ -38,10 +38,17 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
 
 
 def spark_home(folder: Path) -> Path | None:
-    """Return a Spark home without the zip of Python sources; None if workers would not find pyspark without it."""
+    """Return a Spark home without the zip of Python sources; None if workers would not find pyspark without it.
+
+    Nor if the installed Spark has settings in a folder `conf`, which must be used.
+    """
     package = Path(pyspark.__file__).resolve().parent
     packages = {Path(path).resolve() for path in (*site.getsitepackages(), site.getusersitepackages())}
-    if package.parent not in packages or not (package / "bin" / "spark-submit").is_file():
+    if (
+        package.parent not in packages
+        or not (package / "bin" / "spark-submit").is_file()
+        or (package / "conf").exists()
+    ):
         return None
     home = folder / f"spark-{_hash(str(package))}"
     try:

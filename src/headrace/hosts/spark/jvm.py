@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import socketserver
 import sys
 import tempfile
@@ -19,10 +20,15 @@ import py4j.java_gateway
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 
+from headrace.hosts.spark.launch import GATEWAY
 from headrace.hosts.spark.settings import DEBUG
+
+#: How Java and spark-submit begin the line that says why they end.
+_LAST_WORDS = re.compile(r'(?:Exception in thread "main" (?:[\w.$]+: )?|Error: |Error occurred during .*: )(.+)')
 
 _log: Path | None = None
 _is_temporary = False
+_begin = 0  # where this process's part of the log begins
 
 
 def start_context(conf: SparkConf, checkpoint: Path | None) -> None:
@@ -32,7 +38,7 @@ def start_context(conf: SparkConf, checkpoint: Path | None) -> None:
 
     Do nothing if this process has a JVM, or if the log is wanted on the terminal.
     """
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ or os.environ.get(DEBUG):
+    if SparkContext._gateway is not None or GATEWAY in os.environ or os.environ.get(DEBUG):
         return
     _be_silent()
     target = _open(checkpoint)
@@ -66,8 +72,17 @@ def with_log(hint: str) -> str:
     return f"{hint}; Spark's log is {_log}"
 
 
+def error_in_log() -> str | None:
+    """Return why the JVM ended, in its own words; None if the log does not say."""
+    if _log is None or not _log.exists():
+        return None
+    lines = _log.read_bytes()[_begin:].decode(errors="replace").splitlines()
+    words = [match[1] for line in lines if (match := _LAST_WORDS.match(line))]
+    return words[0] if words else None
+
+
 def _open(checkpoint: Path | None) -> int:
-    global _log, _is_temporary
+    global _log, _is_temporary, _begin
     if checkpoint is None:
         target, name = tempfile.mkstemp(prefix="headrace-spark-", suffix=".log")
         _log, _is_temporary = Path(name), True
@@ -75,6 +90,7 @@ def _open(checkpoint: Path | None) -> int:
     else:
         _log, _is_temporary = checkpoint / "spark.log", False
         target = os.open(_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    _begin = os.fstat(target).st_size
     return target
 
 

@@ -43,6 +43,7 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
         from headrace.driver.staged_results import Stager
+        from headrace.hosts.spark.collecting import collect_less
         from headrace.hosts.spark.telling import telling
         from headrace.model.allowed_python import allow
         from headrace.worker.bucket import Bucket
@@ -50,6 +51,7 @@ class BucketProcessor(StatefulProcessor):
         from headrace.worker.wire import from_spark, to_spark
 
         if not gc.get_freeze_count():
+            collect_less()
             gc.freeze()  # imported objects stay: collecting a large bucket need not visit them
         allow(self.python.modules, self.python.folders)
         bucket_number = key[0]

@@ -17,12 +17,18 @@ _LONGEST = 103 - len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 
 def private_folders(environ: Mapping[str, str]) -> dict[str, str]:
     """Make a folder that only this user can open and that ends with this process; return settings of Spark."""
-    folder = tempfile.mkdtemp(prefix="headrace-spark-")  # not the name of a temporary checkpoint, which may be swept
-    atexit.register(_remove, folder, os.getpid())
+    folder = private_folder()
     chosen = {} if environ.get("SPARK_LOCAL_DIRS") else {"spark.local.dir": folder}
     if len(folder) <= _LONGEST:
         chosen["spark.python.unix.domain.socket.dir"] = folder
     return chosen
+
+
+def private_folder() -> str:
+    """Make a folder that only this user can open; it is removed when this process ends."""
+    folder = tempfile.mkdtemp(prefix="headrace-spark-")  # not the name of a temporary checkpoint, which may be swept
+    atexit.register(_remove, folder, os.getpid())
+    return folder
 
 
 def _remove(folder: str, process: int) -> None:

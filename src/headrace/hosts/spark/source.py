@@ -110,9 +110,11 @@ class HeadraceReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from headrace.driver.staged_results import Stager
+        from headrace.hosts.spark.collecting import collect_less
         from headrace.hosts.spark.telling import telling
         from headrace.worker.wire import to_arrow
 
+        collect_less()
         self._allow()
         assert isinstance(partition, TaskPartition)
         task, place = partition.task, (self.directory, partition.buckets, self.page)

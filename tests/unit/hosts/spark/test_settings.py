@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.hosts.spark.hashing import partition_of, spread
-from headrace.hosts.spark.settings import settings
+from headrace.hosts.spark.settings import ANYWHERE, NEEDED, ONE_MACHINE, Setting, chosen_settings
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 6, 8, 60, 360])
@@ -31,6 +31,13 @@ def test_paths_of_sockets_are_short_whatever_the_temporary_directory(
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     deep.mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    assert settings(2)["spark.python.unix.domain.socket.dir"] == "/tmp"
+    assert chosen_settings({}, is_local=True)["spark.python.unix.domain.socket.dir"] == "/tmp"
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert settings(2)["spark.python.unix.domain.socket.enabled"] == "false"
+    assert chosen_settings({}, is_local=True)["spark.python.unix.domain.socket.enabled"] == "false"
+
+
+@pytest.mark.parametrize("setting", [*NEEDED, *ANYWHERE, *ONE_MACHINE], ids=lambda setting: setting.name)
+def test_every_setting_that_headrace_chooses_is_documented_with_its_reason(setting: Setting) -> None:
+    rows = (Path(__file__).parents[4] / "docs" / "cluster.md").read_text().splitlines()
+    (row,) = [row for row in rows if row.startswith(f"| `{setting.name}` | `{setting.value}` |")]
+    assert row.endswith(f"| {setting.reason} |")

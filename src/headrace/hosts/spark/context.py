@@ -1,0 +1,240 @@
+"""The Spark session in which queries run: one that is handed in, one that runs in this process, or a new one.
+
+A Spark that somebody else has started gets a session of ours, so that the settings of its own session stay as they are.
+A new one runs where the user says (`--master`), or where the files and variables that `spark-submit` reads say; if
+nobody says anything, on this machine.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from headrace.errors import HostFault
+from headrace.hosts.spark.essence import essence
+from headrace.hosts.spark.given import given_settings, submitted_master
+from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
+from headrace.hosts.spark.jvm import error_in_log, start_context, with_log
+from headrace.hosts.spark.launch import GATEWAY, Launch, check_master, is_local, local_cores, places
+from headrace.hosts.spark.scratch import private_folder, private_folders
+from headrace.hosts.spark.settings import (
+    AT_START,
+    PARTITIONS,
+    check_needed,
+    chosen_settings,
+    missing_settings,
+    python_environment,
+    session_settings,
+)
+
+_LOG = logging.getLogger(__name__)
+#: How long a master may take to accept a connection.
+MASTER_SECONDS = 10.0
+#: How often a task is tried on one machine: one whose worker died is tried again, as on a cluster.
+_TRIES = 4
+
+_started: SparkSession | None = None  # the session of the Spark that this process has started through us
+
+
+def session_for(launch: Launch | None = None, *, checkpoint: Path | None = None) -> SparkSession:
+    """Return the session in which queries run; a Spark that starts now logs into the checkpoint, if there is one."""
+    launch = launch or Launch()
+    if launch.spark is not None:
+        return _session_of(launch.spark, launch)
+    if SparkContext._active_spark_context is None:
+        return _start(launch, checkpoint)
+    running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    _check_fits(running.sparkContext, launch)
+    if _started is not None and _started.sparkContext is running.sparkContext:
+        return _started
+    return _session_of(running, launch)
+
+
+def is_cluster(session: SparkSession) -> bool:
+    """Return whether tasks run in other processes than the driver's."""
+    return not is_local(str(session.sparkContext.master))
+
+
+def _session_of(spark: object, launch: Launch) -> SparkSession:
+    """Return a session of ours in a Spark that somebody else has started."""
+    if not isinstance(spark, SparkSession):
+        remote = type(spark).__module__.startswith("pyspark.sql.connect")
+        raise HostFault(
+            f"{'a session of Spark Connect' if remote else repr(spark)} cannot run queries",
+            hint="use a SparkSession of the driver: Headrace runs inside the driver's process",
+        )
+    if spark.sparkContext._jsc is None:
+        raise HostFault("the Spark session has been stopped", hint="make a new one")
+    given = dict(spark.sparkContext.getConf().getAll())
+    check_needed(launch.conf)
+    for setting in missing_settings(given):
+        _LOG.info("Spark was started without %s=%s (%s)", setting.name, setting.value, setting.reason)
+    session = spark.newSession()
+    for name, value in {**session_settings(given), **launch.conf}.items():
+        if given.get(name) == value:
+            continue
+        try:
+            session.conf.set(name, value)
+        except Exception as error:
+            raise HostFault(
+                f"{name} cannot be set to {value}, because Spark is running: {essence(str(error))}",
+                hint="set it where Spark is started",
+            ) from error
+    return session
+
+
+def _check_fits(context: SparkContext, launch: Launch) -> None:
+    """Raise a HostFault if the Spark that runs in this process is not the one that is asked for."""
+    hint = "a process has one Spark: use the one that runs, or another process"
+    if launch.master is not None and _with_tries(launch.master) != _with_tries(str(context.master)):
+        raise HostFault(f"Spark runs in this process with the master {context.master}, not {launch.master}", hint=hint)
+    if _started is not None and _started.sparkContext is context:
+        for name, value in launch.conf.items():
+            current = _started.conf.get(name, None)
+            if current != value:
+                raise HostFault(f"Spark runs in this process with {name}={current}, not {value}", hint=hint)
+
+
+def _start(launch: Launch, checkpoint: Path | None) -> SparkSession:
+    global _started
+    if os.environ.get("SPARK_REMOTE"):
+        raise HostFault(
+            f"SPARK_REMOTE is {os.environ['SPARK_REMOTE']}, and queries do not run by Spark Connect",
+            hint="unset it, and say where Spark runs with --master",
+        )
+    given = _given(launch)
+    master = launch.master or given.get("spark.master") or f"local[{max(2, os.cpu_count() or 2)}]"
+    check_master(master)
+    _check_answers(master)
+    conf = SparkConf(loadDefaults=False).setAll(list(_settings(master, given, launch).items()))
+    try:
+        with _own_interrupts(), _beside_python(os.environ.get("PYSPARK_PYTHON", "")):
+            start_context(conf, checkpoint)
+            _started = SparkSession.builder.config(conf=conf).getOrCreate()
+    except Exception as error:
+        raise _start_fault(master, error) from error
+    return _started
+
+
+def _settings(master: str, given: Mapping[str, str], launch: Launch) -> dict[str, str]:
+    """Return the settings with which Spark starts, beside those that it reads itself."""
+    local = is_local(master)
+    given = {**given, **launch.conf}
+    chosen = chosen_settings(given, is_local=local)
+    python_environment(given, is_local=local)
+    if local:
+        cores = local_cores(master, max(2, os.cpu_count() or 2))
+        machine = {PARTITIONS: str(cores), **_quick_start(), **private_folders(os.environ)}
+        chosen |= {name: value for name, value in machine.items() if name not in given}
+    elif launch.executors is not None:
+        chosen.setdefault("spark.executor.instances", str(launch.executors))
+    if GATEWAY in os.environ:  # the JVM is running
+        chosen = {name: value for name, value in chosen.items() if name not in AT_START}
+    return {"spark.app.name": "headrace", **chosen, **launch.conf, "spark.master": _with_tries(master)}
+
+
+def _given(launch: Launch) -> dict[str, str]:
+    """Return the settings that the user gave outside of Headrace; HostFault if they contradict those that it got."""
+    if GATEWAY in os.environ:  # spark-submit has read them all
+        SparkContext._ensure_initialized()
+        given = dict(SparkConf(_jvm=SparkContext._jvm).getAll())
+        for name in AT_START:
+            if given.get(name, launch.conf.get(name)) != launch.conf.get(name, given.get(name)):
+                raise HostFault(f"{name} has no effect after spark-submit", hint="give it to spark-submit")
+    else:
+        home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+        given = given_settings(os.environ, home)
+    other = given["spark.master"] if GATEWAY in os.environ else submitted_master(os.environ)
+    if launch.master is not None and other is not None and _with_tries(other) != _with_tries(launch.master):
+        raise HostFault(
+            f"the master is {launch.master} here and {other} for spark-submit", hint="give it once, to spark-submit"
+        )
+    return given
+
+
+def _with_tries(master: str) -> str:
+    """Return a master that tries a task again if its worker died; clusters do so anyway."""
+    if not is_local(master) or "," in master:
+        return master
+    return f"local[{local_cores(master, max(2, os.cpu_count() or 2))}, {_TRIES}]"
+
+
+def _check_answers(master: str) -> None:
+    """Raise a HostFault if no process accepts connections where the master should be; Spark would try for long."""
+    failures = []
+    for host, port in places(master):
+        try:
+            socket.create_connection((host, port), timeout=MASTER_SECONDS).close()
+            return
+        except OSError as error:
+            failures.append(f"{host}:{port}: {error.strerror or error}")
+    if failures:
+        raise HostFault(
+            f"no master of Spark answers at {master} ({'; '.join(failures)})",
+            hint="start it, or correct the address; for one machine leave --master out",
+        )
+
+
+def _start_fault(master: str, error: Exception) -> HostFault:
+    """Return the fault for a Spark that does not start, with the line of its log that says why."""
+    why = error_in_log() or essence(str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error))
+    java = "Headrace needs Java 17 or later; set JAVA_HOME"
+    return HostFault(
+        f"Spark does not start{'' if is_local(master) else f' with the master {master}'}: {why}",
+        hint=with_log(java if is_local(master) else "look whether the cluster runs the same version of Spark"),
+    )
+
+
+def _quick_start() -> dict[str, str]:
+    """Let the JVM start from an installation that starts quickly, unless the user has chosen one; return settings."""
+    folder = cache_folder(os.environ)
+    if "SPARK_HOME" not in os.environ and (home := spark_home(folder)) is not None:
+        os.environ["SPARK_HOME"] = str(home)
+    if "SPARK_HOME" not in os.environ:
+        return {}
+    options = class_options(Path(os.environ["SPARK_HOME"]), folder, os.environ)
+    return {"spark.driver.extraJavaOptions": options} if options else {}
+
+
+@contextmanager
+def _beside_python(python: str) -> Iterator[None]:
+    """Let the JVM start in a folder where the path of the executors' Python, if it is relative, leads to this one.
+
+    Executors unpack archives beside themselves. The processes in which the driver plans micro-batches are started by
+    the same path.
+    """
+    if os.path.isabs(python) or os.sep not in python or os.path.exists(python) or GATEWAY in os.environ:
+        yield
+        return
+    here, folder = os.getcwd(), Path(private_folder())
+    link = folder / python
+    link.parent.mkdir(parents=True)
+    link.write_text(f'#!/bin/sh\ncd {shlex.quote(here)} && exec {shlex.quote(sys.executable)} "$@"\n')
+    link.chmod(0o700)
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(here)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the handler of Ctrl-C: PySpark's own would talk to the JVM in the middle of another call, and fail."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)

@@ -1,0 +1,62 @@
+"""What Spark's Python processes find on their path, and what they do not do after each task."""
+
+import gc
+import sys
+import types
+import zipfile
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+import pytest
+
+from headrace.hosts.spark.collecting import collect_less
+from headrace.hosts.spark.python_path import without_zips
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A path with zips of PySpark 4.3.0 and py4j, and a folder of packages behind them."""
+    with zipfile.ZipFile(tmp_path / "pyspark.zip", "w") as archive:
+        archive.writestr("pyspark/version.py", "__version__: str = '4.3.0'\n")
+    (tmp_path / "site").mkdir()
+    return ["", str(tmp_path / "pyspark.zip"), str(tmp_path / "py4j-0.10-src.zip"), str(tmp_path / "site")]
+
+
+def install(folder, version):
+    for package in ("pyspark", "py4j"):
+        (folder / package).mkdir()
+        (folder / package / "__init__.py").write_text("")
+    (folder / "pyspark" / "version.py").write_text(f"__version__: str = {version!r}\n")
+
+
+def test_zips_are_left_out_if_the_same_pyspark_is_installed(path, tmp_path):
+    install(tmp_path / "site", "4.3.0")
+    assert without_zips(path) == ["", str(tmp_path / "site")]
+
+
+def test_zips_stay_if_another_version_is_installed(path, tmp_path):
+    install(tmp_path / "site", "4.2.0")
+    assert without_zips(path) == path
+
+
+def test_zips_stay_if_nothing_is_installed(path):
+    assert without_zips(path) == path
+
+
+def test_a_worker_of_sparks_daemon_does_not_collect_after_each_task(monkeypatch):
+    daemon: Any = types.ModuleType("__main__")
+    daemon.gc = gc
+    daemon.__spec__ = ModuleSpec("pyspark.daemon", None)
+    monkeypatch.setitem(sys.modules, "__main__", daemon)
+    collect_less()
+    assert daemon.gc is not gc
+    assert daemon.gc.collect() == 0
+    assert daemon.gc.get_count() is not None
+
+
+def test_any_other_program_collects_as_before(monkeypatch):
+    program: Any = types.ModuleType("__main__")
+    program.gc = gc
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    collect_less()
+    assert program.gc is gc
