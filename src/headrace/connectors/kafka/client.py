@@ -7,8 +7,9 @@ the option `timeout` is a fault; until then the client connects again by itself.
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, Protocol, TypeAlias
@@ -216,6 +217,28 @@ class KafkaTopic:
         return SourceFault(f"{self._there}: {error.str()}", hint=_REACHABLE)
 
 
+def within(seconds: float, call: Callable[[], Any]) -> None:
+    """Make a call of the client; TimeoutError if it takes longer, and then it goes on in a thread of its own.
+
+    The client does not keep the timeout of every call: one may wait for a broker for ever that was started again.
+    """
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # raised below, in the thread that waits
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="kafka", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if thread.is_alive():
+        raise TimeoutError
+
+
 def largest_record(there: Place) -> int | None:
     """Return how many bytes a topic allows for a record, or several that are sent together; None if it does not say."""
     kafka, admin = library(), library("confluent_kafka.admin")
@@ -226,6 +249,11 @@ def largest_record(there: Place) -> int | None:
         return int(answer.result()["max.message.bytes"].value)
     except (kafka.KafkaException, KeyError, TypeError, ValueError):
         return None  # not everybody may ask; if nobody answers, the first record will tell
+
+
+def no_answer(there: Place) -> SinkFault:
+    """Return the fault of a broker that does not answer a writer."""
+    return SinkFault(f"results cannot be written to {there}: no answer", hint=_REACHABLE)
 
 
 def sink_fault(there: Place, error: Any) -> SinkFault:

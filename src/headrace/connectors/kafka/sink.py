@@ -19,7 +19,16 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.sink import as_text
-from headrace.connectors.kafka.client import CLIENT_OPTIONS, Place, largest_record, library, place, sink_fault
+from headrace.connectors.kafka.client import (
+    CLIENT_OPTIONS,
+    Place,
+    largest_record,
+    library,
+    no_answer,
+    place,
+    sink_fault,
+    within,
+)
 from headrace.connectors.kafka.columns import check_column
 from headrace.connectors.kafka.keys import KEY_TYPES
 from headrace.connectors.options import check_names, near
@@ -34,6 +43,8 @@ _LOG = logging.getLogger(__name__)
 FORMATS = ("json", "arrow")
 #: The bytes of key and value that the client accepts for a record at most, unless the option of this name says so.
 _MAX_BYTES, _MAX_BYTES_OPTION = 1_000_000, "message.max.bytes"
+#: The share of the timeout for which the first try waits.
+_FIRST_TRY = 0.3
 #: Bytes that a topic counts beside the key and value of a record that is sent alone.
 _FRAME = 120
 OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "timeout")
@@ -104,21 +115,34 @@ class KafkaSink:
         frames = [page.visible() for page in pages if len(page)]
         if not frames:
             return
+        rows, timeout = pl.concat(frames).select(self._schema.names), self._target.place.timeout
         try:
-            producer = self._open()
-            if batch < self._next:
-                return
-            producer.begin_transaction()
-            for key, value, time in self._records(pl.concat(frames).select(self._schema.names)):
-                self._send(producer, key, value, time)
-            producer.send_offsets_to_transaction(
-                [self._note(batch + 1)], self._group.consumer_group_metadata(), self._target.place.timeout
-            )
-            producer.commit_transaction(self._target.place.timeout)
+            try:
+                self._transact(batch, rows, timeout * _FIRST_TRY)
+            except TimeoutError:
+                # after a restart of the broker, only a new producer gets an answer
+                self.close()
+                self._transact(batch, rows, timeout * (1 - _FIRST_TRY))
+        except TimeoutError as error:
+            self.close()
+            raise no_answer(self._target.place) from error
         except self._kafka.KafkaException as error:
             self.close()  # the next try begins anew: that ends what this one has left open
             raise sink_fault(self._target.place, error.args[0]) from error
         self._next = batch + 1
+
+    def _transact(self, batch: int, rows: pl.DataFrame, patience: float) -> None:
+        """Send rows and the number of their micro-batch in one transaction; TimeoutError if the note is not taken."""
+        timeout = self._target.place.timeout
+        producer = self._open()
+        if batch < self._next:
+            return
+        producer.begin_transaction()
+        for key, value, time in self._records(rows):
+            self._send(producer, key, value, time)
+        note, group = self._note(batch + 1), self._group.consumer_group_metadata()
+        within(patience, lambda: producer.send_offsets_to_transaction([note], group, patience))
+        producer.commit_transaction(timeout)
 
     def refused(self, rows: pl.DataFrame) -> pl.Series | None:
         """Return for each row why it is too large for a record, NULL if it is not; None if all are small enough."""
