@@ -6,13 +6,17 @@ deployment reports on itself, events that rules raise, and pages that change buc
 A file is named `<number>-<rows>.arrow`, so that a listing says what there is to read. Numbers ascend; they are those of
 micro-batches, or count the calls of `append`. An offset is the number of the first file that has not been read. A file
 without rows only keeps the number from which `append` goes on.
+
+Pages that change bucket are in several files with one number, the parts of a micro-batch. Each task writes one of its
+own, `<number>-<rows>-<writer>.arrow`. Only those count that the delivery has named (`driver.exchanges`).
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,19 +37,26 @@ from headrace.storage.names import file_name
 #: Room for the rows of a file below its number in a sequence number.
 _SHIFT = 32
 _SUFFIX = ".arrow"
-_NAME = re.compile(rf"\d+-\d+\{_SUFFIX}", re.ASCII)
+_NAME = re.compile(rf"(\d+)-(\d+)(?:-(b\d+))?\{_SUFFIX}", re.ASCII)
 _appending = threading.Lock()
 
 
 class Spooled(NamedTuple):
-    """A file that can be read."""
+    """A file that can be read; `writer` is the task that wrote it, or empty: the driver."""
 
     number: int
     rows: int
+    writer: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.number:012d}-{self.rows}{_SUFFIX}"
+        return f"{self.number:012d}-{self.rows}{self.writer and '-'}{self.writer}{_SUFFIX}"
+
+    @staticmethod
+    def named(name: str) -> Spooled | None:
+        """Return the file of that name; None if it is not one of ours."""
+        match = _NAME.fullmatch(name)
+        return None if match is None else Spooled(int(match[1]), int(match[2]), match[3] or "")
 
 
 class Spool:
@@ -58,26 +69,29 @@ class Spool:
         """Write the rows of a micro-batch durably, in place of those that an earlier attempt left."""
         file = Spooled(number, rows.height)
         stale = [other for other in self.files(number, number + 1) if other != file or not rows.height]
-        try:
+        with _writing(self.path(file)):
             files.remove(*map(self.path, stale))
             if rows.height:
                 sealed.replace(self.path(file), Page(rows).encode())
-        except OSError as error:
-            raise SourceFault(
-                f"cannot write {self.path(file)}: {error.strerror}", hint="free space; then try again"
-            ) from error
+
+    def put_part(self, number: int, rows: pl.DataFrame, writer: str = "") -> Spooled:
+        """Write some of the rows of a micro-batch durably; a repeated task replaces them by the same bytes."""
+        part = Spooled(number, rows.height, writer)
+        with _writing(self.path(part)):
+            sealed.replace(self.path(part), Page(rows).encode())
+        return part
 
     def append(self, rows: pl.DataFrame) -> None:
         """Add rows durably behind all others; one process at a time."""
         with _appending:
-            last = self._all()[-1:]
+            last = self.all()[-1:]
             self.put(last[0].number + 1 if last else 0, rows)
 
     def files(self, start: Offset = None, end: Offset = None) -> list[Spooled]:
         """Return the files to read with numbers from `start` to before `end`, in order."""
         return [
             file
-            for file in self._all()
+            for file in self.all()
             if file.rows and file.number >= (start or 0) and (end is None or file.number < end)
         ]
 
@@ -85,7 +99,7 @@ class Spool:
         """Return the files between two offsets; raise a fault if the last of them is gone."""
         spooled = self.files(start, end or 0)
         if end is not None and end != start and (not spooled or spooled[-1].number != end - 1):
-            raise self._lost(f"file {end - 1} in {self.directory}")
+            raise self.lost(f"file {end - 1} in {self.directory}")
         return spooled
 
     def read(self, file: Spooled) -> pl.DataFrame:
@@ -94,7 +108,7 @@ class Spool:
         try:
             rows = Page.decode(sealed.read(path)).rows
         except FileNotFoundError:
-            raise self._lost(str(path)) from None
+            raise self.lost(path) from None
         except (pl.exceptions.PolarsError, ValueError, OSError) as error:
             raise sealed.damaged(path, error) from error
         if rows.height != file.rows:
@@ -105,32 +119,38 @@ class Spool:
         """Return whether there are files to read before an offset."""
         return bool(self.files(None, before or 0))
 
-    def forget(self, before: Offset, *, keep_number: bool) -> None:
-        """Delete the files that no micro-batch reads again; with `keep_number`, `append` continues their numbers."""
-        known = self._all()
+    def forget(self, before: Offset) -> None:
+        """Delete the files that no micro-batch reads again, but for the number from which `append` goes on."""
+        known = self.all()
         read = [file for file in known if file.number < (before or 0)]
-        if keep_number and read and read[-1] == known[-1]:
+        if read and read[-1] == known[-1]:
             last = Spooled(read[-1].number, 0)
             if last != read[-1]:
                 files.replace(self.path(last), b"")
             read = [file for file in read if file != last]
-        files.remove(*map(self.path, read), durable=False)  # a file that comes back lies before the offset
+        self.remove(read)  # a file that comes back lies before the offset
+
+    def remove(self, stale: Iterable[Spooled]) -> None:
+        """Delete files that nobody reads; some may come back after a power failure."""
+        files.remove(*map(self.path, stale), durable=False)
 
     def clear(self) -> None:
         """Delete all files."""
-        files.remove(*map(self.path, self._all()), durable=False)
+        self.remove(self.all())
 
     def path(self, file: Spooled) -> Path:
         return self.directory / file.name
 
-    def _lost(self, what: str) -> SourceFault:
+    def lost(self, what: object) -> SourceFault:
+        """Return the fault of a file that is gone."""
         return SourceFault(
             f"{what} was deleted before it was read", hint="restore the checkpoint directory, or start with a new one"
         )
 
-    def _all(self) -> list[Spooled]:
-        names = (name for name in files.names(self.directory) if _NAME.fullmatch(name))  # others are not ours
-        return sorted(Spooled(*map(int, name.removesuffix(_SUFFIX).split("-"))) for name in names)
+    def all(self) -> list[Spooled]:
+        """Return all files, in order."""
+        listed = map(Spooled.named, files.names(self.directory))
+        return sorted((file for file in listed if file is not None), key=lambda file: (file.number, file.writer))
 
 
 def stream_spool(stream: str, checkpoint: Path) -> Spool:
@@ -160,8 +180,8 @@ class SpoolSource:
         return end
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
-        """Divide the files; a split is a list of [number, rows]."""
-        return _deal(self._spool.between(start, end), parallel)
+        """Divide the files; a split is a list of [number, rows, writer]."""
+        return deal(self._spool.between(start, end), parallel)
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read files; with `columns`, only these."""
@@ -182,7 +202,7 @@ class SpoolSource:
         return self._spool.keeps(offset)
 
     def forget(self, offset: Offset) -> None:
-        self._spool.forget(offset, keep_number=True)
+        self._spool.forget(offset)
 
     def _chunk(self, file: Spooled, first: int, raw: pl.DataFrame, schema: Schema) -> Slice:
         rows, wrong, reasons = typed(raw, schema)
@@ -223,7 +243,10 @@ def spool_source(stream: Stream, checkpoint: Path) -> SpoolSource:
 
 
 class ExchangeSource:
-    """Reads the pages that a vertex sent to other buckets: all of them, since their bound holds for all."""
+    """Reads the pages that a vertex sent to other buckets: all of them, since their bound holds for all.
+
+    The offset names the parts (`driver.exchanges`); what an earlier version has left is found by listing.
+    """
 
     def __init__(self, spool: Spool) -> None:
         self._spool = spool
@@ -233,7 +256,7 @@ class ExchangeSource:
         return waiting[-1].number + 1 if waiting else start
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
-        return _deal(self._spool.between(start, end), parallel)
+        return deal(self._spool.between(start, end), parallel)
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         for file in map(Spooled._make, split):
@@ -246,7 +269,15 @@ class ExchangeSource:
         return self._spool.keeps(offset)
 
     def forget(self, offset: Offset) -> None:
-        self._spool.forget(offset, keep_number=False)
+        self._spool.remove(file for file in self._spool.all() if file.number < (offset or 0))
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceFault(f"cannot write {path}: {error.strerror}", hint="free space; then try again") from error
 
 
 def _declared(rows: pl.DataFrame, schema: Schema, path: Path) -> pl.DataFrame:
@@ -260,7 +291,7 @@ def _declared(rows: pl.DataFrame, schema: Schema, path: Path) -> pl.DataFrame:
     return rows.select(schema.names) if schema.names else pl.DataFrame(height=rows.height)
 
 
-def _deal(waiting: Sequence[Spooled], parallel: int) -> list[list[Spooled]]:
+def deal(waiting: Sequence[Spooled], parallel: int) -> list[list[Spooled]]:
     """Divide files into runs with about equal numbers of rows."""
     target = -(-sum(file.rows for file in waiting) // max(parallel, 1))
     shares: list[list[Spooled]] = []

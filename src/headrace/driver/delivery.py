@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,16 +19,19 @@ from headrace.catalog.definitions import FAILURES, SHED, Connector
 from headrace.commands.command import AddQuery
 from headrace.commands.culprits import attribute
 from headrace.commands.running import Running
+from headrace.commands.running_graph import placement_of
 from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
-from headrace.connectors.spool import exchange_spool, stream_spool
+from headrace.connectors.spool import Spooled, exchange_spool, stream_spool
 from headrace.driver.deployed import notes_in
+from headrace.driver.exchanges import parts_after
 from headrace.driver.failed_results import FailedResults
 from headrace.driver.progress import mark_ended, read_progress, write_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
 from headrace.driver.rules.raising import caused_bounds, raisers
 from headrace.driver.rules.reactions import Reactions
 from headrace.driver.shed_rows import shed_rows
+from headrace.driver.staged_results import part_in
 from headrace.driver.stints import begun_in
 from headrace.driver.totals import Totals
 from headrace.engine.clock import Clock, SystemClock
@@ -130,16 +133,16 @@ class Delivery:
         self.open(running)
         arrived = sort_out(rows)
         reports = [self._timed(report) for report in arrived.reports]
-        running = begun_in(reports, running)
+        deployed, running = running, begun_in(reports, running)
         results = results_by_query(arrived, running)
         self.bounds = _least_bounds(reports)
         ended = self._has_ended(reports, running)
-        self._exchange(batch, arrived)
+        written = self._exchange(batch, arrived)
         failed = self._write(batch, results, running)
         self.demanded = dict([*self.demanded.items(), *arrived.demanded.items()][-_KEPT_ANSWERS:])
         detected = {result.query: result.detected for result in results if result.detected is not None}
         self.reactions.react(batch, running, detected, ended=ended)
-        self._remember(reports, running)
+        self._remember(batch, reports, running, written, unread=_unread_exchanges(self.bounds, deployed, running))
         self._report_shed(batch, reports, running)
         # the statistics come last: a tuple that is counted has its results
         self._count(batch, reports, running, results, failed, milliseconds)
@@ -191,13 +194,20 @@ class Delivery:
             return False
         return self.reactions.outbox.settle()
 
-    def _exchange(self, batch: int, arrived: Arrived) -> None:
-        """Spool the pages that change bucket for the next micro-batch."""
+    def _exchange(self, batch: int, arrived: Arrived) -> dict[str, list[Spooled]]:
+        """Spool the pages that change bucket for the next micro-batch; return all parts, also those of tasks."""
+        written: dict[str, list[Spooled]] = {}
         for vertex in self.bounds:
             origin = exchange_of(vertex)
-            if origin is not None and vertex in arrived.pages:
-                pages = arrived.pages[vertex]
-                exchange_spool(origin, self.directory).put(batch, pl.concat([page.rows for page in pages]))
+            if origin is None:
+                continue
+            parts = [part_in(row) for row in arrived.staged.get(vertex, ())]
+            if vertex in arrived.pages:
+                rows = pl.concat([page.rows for page in arrived.pages[vertex]])
+                parts.insert(0, exchange_spool(origin, self.directory).put_part(batch, rows))
+            if parts:
+                written[origin] = parts
+        return written
 
     def _write(self, batch: int, results: Sequence[QueryResults], running: Running) -> dict[str, int]:
         """Give results to sinks and subscribers; return how many a sink of each query cannot hold.
@@ -248,8 +258,19 @@ class Delivery:
                 self._failed_subscribers[result.query] += 1
                 _LOG.exception("a subscriber of %s raised; the deployment goes on", result.query)
 
-    def _remember(self, reports: Sequence[Report], running: Running) -> None:
-        """Write down how far streams and exchanges are, for the planning of the next micro-batch."""
+    def _remember(
+        self,
+        batch: int,
+        reports: Sequence[Report],
+        running: Running,
+        written: Mapping[str, Sequence[Spooled]],
+        *,
+        unread: Collection[str],
+    ) -> None:
+        """Write down how far streams and exchanges are, for the planning of the next micro-batch.
+
+        `written` are the parts that it reads of exchanges; of `unread` ones also what has been waiting.
+        """
         streams = {stream.name: stream for query in running.known for stream in query.streams}
         before = read_progress(self.directory).of(streams, running)
         newest, lanes, punctual = _stream_progress(reports)
@@ -274,9 +295,11 @@ class Delivery:
             settled=before.settled or self._is_settled(running),
             bounds={vertex: bound for vertex, bound in self.bounds.items() if exchange_of(vertex) is None},
             commands=running.commands,
+            parts=parts_after(batch, written, before, self.directory, unread=unread),
         )
         if after != before:
-            write_progress(self.directory, after)
+            time = max((report.time for report in reports), default=before.time)
+            write_progress(self.directory, msgspec.structs.replace(after, time=time))
 
     def _report_shed(self, batch: int, reports: Sequence[Report], running: Running) -> None:
         """Leave what was shed as rows of a system stream, if a query reads it."""
@@ -314,6 +337,14 @@ def _writing(query: AddQuery, sink: Connector) -> Iterator[None]:
 def _rolling(sinks: Sequence[Sink]) -> list[RollingSink]:
     """Return the sinks in which results wait."""
     return [sink for sink in sinks if isinstance(sink, RollingSink)]
+
+
+def _unread_exchanges(bounds: Iterable[str], deployed: Running, running: Running) -> set[str]:
+    """Return the exchanges that buckets write and the micro-batch did not read, because no command has begun them."""
+    if not running.early:
+        return set()
+    origins = {origin for vertex in bounds if (origin := exchange_of(vertex)) is not None}
+    return origins - {*placement_of(deployed).exchanges()}
 
 
 def _all_read(reports: Sequence[Report], running: Running) -> bool:

@@ -27,7 +27,8 @@ from headrace.connectors.connector import (
 from headrace.connectors.connector import Offset as Position
 from headrace.connectors.spool import exchange_spool
 from headrace.driver.deployed import Deployed, Deployments, notes_in
-from headrace.driver.offset import ExchangeAt, Offset, StreamAt
+from headrace.driver.exchanges import exchange_splits, forget_parts, keeps_parts, next_exchange, sweep_parts
+from headrace.driver.offset import ExchangeAt, Offset, StreamAt, exchanged
 from headrace.driver.pause import is_paused
 from headrace.driver.progress import Progress, has_progress, read_progress
 from headrace.driver.rules.raising import is_over
@@ -54,6 +55,7 @@ class Intake:
         self.limit = limit
         self.buckets = list(buckets)
         self._left_notes = True  # whether tasks may have left files that nobody has deleted
+        self._is_swept = False  # whether what an earlier process left of exchanges is deleted
         self.deployments = Deployments(directory)
         self._exchanges: set[str] = set()  # those of the last micro-batch that was committed, by origin
         self._settled = Running()  # what was in force in that micro-batch
@@ -70,8 +72,11 @@ class Intake:
         _check_progress(progress, start, deployed, self.directory)
         start = _reset_at(start, deployed.running, time)
         streams = {name: self._stream(name, deployed, start, progress, time) for name in deployed.streams}
-        exchanges = {origin: self._exchange(origin, deployed, start, progress, time) for origin in deployed.exchanges}
-        if progress.unread or exchanges != start.exchanges or not _others_ended(deployed, start):
+        exchanges = {
+            origin: next_exchange(origin, start.exchanges.get(origin) or ExchangeAt(), progress, self.directory)
+            for origin in deployed.exchanges
+        }
+        if progress.unread or exchanged(exchanges) != exchanged(start.exchanges) or not _others_ended(deployed, start):
             # a stream in which the system reports on itself ends last: as long as anything moves, a report may follow
             for name in filter(is_system_stream, streams):
                 streams[name] = msgspec.structs.replace(streams[name], ended=False)
@@ -108,7 +113,7 @@ class Intake:
         """Return whether `forget` would delete anything: the micro-batch up to `end` could not be repeated then."""
         # all are asked, since a source may remember for `forget` what it has said
         answers = [source.keeps(at) for source, at in self._read(end) if isinstance(source, KeepingSource)]
-        return any(answers)
+        return keeps_parts(end, self.directory) or any(answers)
 
     def forget(self, end: Offset) -> None:
         """Let sources free what lies before the end of a micro-batch that is never repeated."""
@@ -117,20 +122,21 @@ class Intake:
             self._left_notes = False
         for source, at in self._read(end):
             source.forget(at)
+        forget_parts(end, self.directory)
         for origin in self._exchanges - end.exchanges.keys():  # their queries were dropped
             exchange_spool(origin, self.directory).clear()
+        if not self._is_swept:
+            self._is_swept = sweep_parts(end, read_progress(self.directory), self.directory)
         self._exchanges = set(end.exchanges)
         self.deployments.log.settle(self._settled)  # one micro-batch later than necessary
         self._settled = self.deployments.at(end.commands).running
 
     def _read(self, end: Offset) -> Iterator[tuple[Source, Position]]:
-        """Yield the sources of a micro-batch, each with how far it was read."""
+        """Yield the sources of the streams of a micro-batch, each with how far it was read."""
         sources = self.deployments.at(end.commands).sources
-        places = {name: stream.at for name, stream in end.streams.items()}
-        places |= {exchange_stream(origin): exchange.at for origin, exchange in end.exchanges.items()}
-        for name, at in places.items():
+        for name, stream in end.streams.items():
             if name in sources:
-                yield sources[name], at
+                yield sources[name], stream.at
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> StreamAt:
         before = start.streams.get(name) or StreamAt(fresh=time)
@@ -170,11 +176,6 @@ class Intake:
         if limit <= 0 and before.at is not None:
             return before.at
         return _end(source, before.at, deployed.needed, name, time, limit)
-
-    def _exchange(self, origin: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> ExchangeAt:
-        before = start.exchanges.get(origin) or ExchangeAt()
-        at = deployed.sources[exchange_stream(origin)].latest(before.at, now=time, limit=self.limit)
-        return ExchangeAt(at=at, bound=max(before.bound, progress.exchanges.get(origin, BEGIN)))
 
     def _is_time(self, deployed: Deployed, start: Offset, end: Offset, progress: Progress) -> bool:
         """Return whether to run a micro-batch for the time alone: an operator waits for it, or a period is over."""
@@ -222,9 +223,8 @@ class Intake:
                 before = ExchangeAt()
             if before is None:
                 continue  # files that are there already are those of a query that was dropped
-            name = exchange_stream(origin)
-            splits = deployed.sources[name].splits(before.at, end.exchanges[origin].at, parallel=parallel)
-            work.append([Work(name, split, BEGIN, BEGIN) for split in splits])
+            splits = exchange_splits(origin, before, end.exchanges[origin], self.directory, parallel=parallel)
+            work.append([Work(exchange_stream(origin), split, BEGIN, BEGIN) for split in splits])
         return work
 
     def _base(self, deployed: Deployed, start: Offset, end: Offset) -> Control:

@@ -5,6 +5,7 @@ Spark keeps offsets as JSON in its log. A micro-batch that is run again is given
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -33,6 +34,7 @@ class ExchangeAt(Struct, frozen=True, kw_only=True):
 
     at: Position = None
     bound: int = BEGIN  # on the timestamps still to come
+    parts: list[str] | None = None  # names of the files that this micro-batch reads; None: all between two offsets
 
 
 class Offset(Struct, frozen=True, kw_only=True):
@@ -54,7 +56,12 @@ class Offset(Struct, frozen=True, kw_only=True):
     def work(self) -> Any:
         """Return what makes a micro-batch necessary if it differs from that of the last."""
         streams = {name: (stream.at, stream.ended, stream.live) for name, stream in self.streams.items()}
-        return self.commands, self.exchanges, streams, self.turn
+        return self.commands, exchanged(self.exchanges), streams, self.turn
+
+
+def exchanged(exchanges: Mapping[str, ExchangeAt]) -> dict[str, tuple[Position, int]]:
+    """Return how far exchanges are; the files that were read on the way there are no reason for a micro-batch."""
+    return {origin: (exchange.at, exchange.bound) for origin, exchange in exchanges.items()}
 
 
 #: Where a new checkpoint begins.

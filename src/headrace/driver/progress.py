@@ -11,6 +11,7 @@ from msgspec import Struct
 from headrace.catalog.definitions import Stream
 from headrace.commands.running import Running
 from headrace.errors import HostFault
+from headrace.model.time import BEGIN
 from headrace.storage import files, sealed
 from headrace.worker.wire import Wait
 
@@ -34,6 +35,8 @@ class Progress(Struct, frozen=True):
     bounds: dict[str, int] = {}  # of results
     commands: int = 0  # in force in that micro-batch
     caused: dict[str, int] = {}  # bounds on the times of raised events
+    parts: dict[str, list[str]] | None = None  # files to read, by origin of an exchange; None: those that are there
+    time: int = BEGIN  # of the micro-batch that changed this last
 
     def of(self, streams: Mapping[str, Stream], running: Running) -> Progress:
         """Return this without what belongs to streams that had other sources, or whose frontiers were reset since."""

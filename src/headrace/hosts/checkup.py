@@ -23,9 +23,10 @@ from headrace.commands.command import AddQuery
 from headrace.commands.log import CommandLog
 from headrace.commands.running import Running
 from headrace.connectors.files.sink import staged_in
-from headrace.connectors.spool import Spool, Spooled, exchange_spool, stream_spool
+from headrace.connectors.spool import Spool, Spooled, stream_spool
 from headrace.control.decision_log import DecisionLog
-from headrace.driver.offset import START, Offset
+from headrace.driver.exchanges import check_parts
+from headrace.driver.offset import START, ExchangeAt, Offset
 from headrace.driver.progress import read_progress
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.local import read_saved
@@ -121,6 +122,9 @@ class _Look:
         if known is not None:
             self._check_numbers(commands)
             self._check_offset(start, offset, log, commands, running)
+        if progress is not None and not progress.ended:
+            for origin, names in (progress.parts or {}).items():
+                self._try(partial(check_parts, origin, ExchangeAt(), ExchangeAt(parts=names), self.directory))
         sizes, changed, hidden = self._files()
         return Checkup(
             checkpoint=str(self.directory),
@@ -203,7 +207,7 @@ class _Look:
         for origin, exchange in end.exchanges.items():
             sent = start.exchanges.get(origin)
             if sent is not None and sent.at != exchange.at:
-                self._check_spool(exchange_spool(origin, self.directory), sent.at, exchange.at)
+                self._try(partial(check_parts, origin, sent, exchange, self.directory))
 
     def _check_spool(self, spool: Spool, start: object, end: object) -> None:
         self._try(lambda: spool.between(start, end))
@@ -283,9 +287,8 @@ def _files_sinks(running: Running) -> Iterator[str]:
 def _check_arrow(path: Path) -> None:
     """Raise a ValueError unless a file holds rows, as many as its name says if it says so."""
     data = sealed.read(path)
-    numbers = path.stem.split("-")
-    is_spool = path.parent.parent.name in ("sources", "exchange") and all(number.isdigit() for number in numbers)
-    expected = Spooled(*map(int, numbers)).rows if is_spool else None
+    spooled = Spooled.named(path.name) if path.parent.parent.name in ("sources", "exchange") else None
+    expected = spooled.rows if spooled is not None else None
     if expected == 0:
         return  # it only keeps a number
     try:

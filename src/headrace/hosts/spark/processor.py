@@ -65,7 +65,7 @@ class BucketProcessor(StatefulProcessor):
         with telling():
             if bucket is None or not bucket.can_run(store, arrived):
                 bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"), arrived)
-            stager = Stager(Path(self.directory), f"b{batch}", bucket.running)
+            stager = Stager(Path(self.directory), f"b{batch}", bucket.running, batch=batch)
             out = bucket.run(arrived, batch, store, stager)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket

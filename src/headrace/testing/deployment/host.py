@@ -38,6 +38,8 @@ from headrace.worker.wire import Kind, Row
 BATCH_TIME = 10 * MILLISECOND
 #: Results from this size on are staged; small, so that small histories stage.
 STAGE_BYTES = 100
+#: Exchanged pages from this size on are written by tasks: with two tuples or more.
+EXCHANGE_BYTES = 40
 #: A deployment that is drained ends within so many micro-batches.
 MAX_BATCHES = 200
 
@@ -187,20 +189,19 @@ class SimulatedDeployment:
     def _ingest(self, task: Task, commands: int, batch: int, chance: random.Random) -> list[Row]:
         """Run an ingest task, perhaps twice: the rows of the first attempt are lost with its worker."""
         rows: list[Row] = []
-        for attempt in range(1 + (chance.random() < 0.1)):
+        for _ in range(1 + (chance.random() < 0.1)):
             worker = chance.choice(self._workers)
             deployed = worker.deployments.at(commands)
             if worker.ingest is None or worker.ingest[0] is not deployed:
                 worker.ingest = deployed, deployed.ingest(self.buckets, self.page)
-            name = f"i{task.time}-{batch}-{task.number}-{attempt}"
-            stager = Stager(self.directory, name, deployed.running, least=STAGE_BYTES)
+            stager = Stager(self.directory, f"i{task.time}-{task.number}", deployed.running, least=STAGE_BYTES)
             rows = list(worker.ingest[1].run(task, stager))
         return rows
 
     def _bucket(self, number: int, rows: list[Row], batch: int, chance: random.Random) -> list[Row]:
         """Run a bucket's task, perhaps twice: the first attempt may have committed its state."""
         out: list[Row] = []
-        for attempt in range(1 + (chance.random() < 0.1)):
+        for _ in range(1 + (chance.random() < 0.1)):
             worker = chance.choice(self._workers)
             store = StateStore(self.directory / "spark", number, batch)
             bucket = worker.buckets.pop(number, None)
@@ -211,7 +212,14 @@ class SimulatedDeployment:
             else:
                 if bucket is None or not bucket.can_run(store, rows):
                     bucket = Bucket.restore(number, store, rows=rows)
-                stager = Stager(self.directory, f"{batch}-{number}-{attempt}", bucket.running, least=STAGE_BYTES)
+                stager = Stager(
+                    self.directory,
+                    f"b{batch}",
+                    bucket.running,
+                    batch=batch,
+                    least=STAGE_BYTES,
+                    least_exchanged=EXCHANGE_BYTES,
+                )
                 out = bucket.run(rows, batch, store, stager)
                 worker.buckets[number] = bucket
                 if self.tasks is not None and not any(row.kind is Kind.STAGED for row in out):
