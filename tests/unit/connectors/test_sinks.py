@@ -83,6 +83,15 @@ def test_what_nobody_adopted_is_swept_at_the_start(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["part-000000000006.parquet"]
 
 
+def test_what_a_lost_attempt_staged_is_gone_after_the_next_micro_batch(tmp_path: Path) -> None:
+    files = sink(tmp_path / "out")
+    files.write(7, [], [files.stage(page(1), "b7-0-1")])
+    files.stage(page(1), "b7-0-1")  # a slow attempt, after the driver has put the file of a faster one into place
+    files.stage(page(2), "b9-0-1")
+    files.write(8, [])
+    assert [path.name for path in (tmp_path / "out" / "_staging").iterdir()] == ["b9-0-1.parquet"]
+
+
 def test_a_lost_staged_file_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(SinkFault, match="was deleted"):
         sink(tmp_path / "out").write(0, [], ["never"])

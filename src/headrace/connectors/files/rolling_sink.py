@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.folders import folder_columns
-from headrace.connectors.files.sink import FilesSink, Roll, roll_of, target
+from headrace.connectors.files.sink import FilesSink, Roll, is_orphan, roll_of, target
 from headrace.errors import HeadraceError, SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
@@ -151,6 +151,8 @@ class RollingFilesSink:
         sources = [self._staged(name) for name in staged]
         first, *parts = (self._part(batch, number) for number in range(1 + len(staged)))
         there = {*files.names(self.directory)}
+        orphans = [name for name in there if is_orphan(name.removeprefix(_STAGED), batch) and name.startswith(_STAGED)]
+        files.remove(*(self.directory / name for name in sorted(orphans)), durable=False)
         if batch <= self._last or first.name in there:
             files.remove(*sources, durable=False)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ OPTIONS = ("path", "format", "roll_bytes", "roll_interval", "partition_by")
 #: Results wait until there are enough for a file if one of these is given.
 _ROLLING = ("roll_bytes", "roll_interval", "partition_by")
 _STAGING = "_staging"
+#: The name under which a task stages results begins with its micro-batch.
+_STAGED = re.compile(r"b(\d+)-", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class FilesSink:
         self._schema = schema
         self._folders = folder_columns(connector)
         self._newest: int | None = None  # batch; a later one is written for the first time
+        self._may_have_orphans = False  # staged by attempts of tasks that were lost
         try:
             self._target.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -125,6 +129,10 @@ class FilesSink:
                 stale = [name for name in files.names(directory) if _is_part(name, stem, len(staged))]
                 files.remove(*(directory / name for name in stale))
             self._newest = batch
+            if staged or self._may_have_orphans:
+                orphans = [name for name in files.names(directory / _STAGING) if is_orphan(name, batch)]
+                files.remove(*(directory / _STAGING / name for name in orphans), durable=False)
+            self._may_have_orphans = bool(staged)
         except OSError as error:
             raise self._fault(error) from error
 
@@ -194,6 +202,12 @@ def _is_part(name: str, stem: str, first: int) -> bool:
     """Return whether a file is a part of a batch with at least this number, and not one of several batches."""
     number = name.removeprefix(f"{stem}-").split(".")[0]
     return name.startswith(f"{stem}-") and number.isdigit() and len(number) < 12 and int(number) >= first
+
+
+def is_orphan(name: str, batch: int) -> bool:
+    """Return whether what a task staged under a name belongs to a micro-batch before `batch`, so nobody adopts it."""
+    match = _STAGED.match(name)
+    return match is not None and int(match[1]) < batch
 
 
 def staged_in(directory: str) -> list[Path]:

@@ -46,6 +46,16 @@ def written(root: Path) -> dict[str, list[int]]:
     return {path.name: pl.read_parquet(path)["n"].to_list() for path in sorted((root / "out").glob("*.parquet"))}
 
 
+def test_what_a_lost_attempt_staged_is_gone_after_the_next_micro_batch(tmp_path: Path) -> None:
+    rolling = sink(tmp_path)
+    rolling.write(7, [], [rolling.stage(page(1), "b7-0-1")])
+    rolling.stage(page(1), "b7-0-1")
+    rolling.write(8, [])
+    assert not list((tmp_path / "checkpoint").rglob("staged-*"))
+    rolling.close()
+    assert written(tmp_path) == {"part-000000000007-000000000007.parquet": [1]}
+
+
 def test_results_of_several_batches_are_one_file(tmp_path: Path) -> None:
     rolling = sink(tmp_path)
     for batch in range(3):
