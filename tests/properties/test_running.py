@@ -27,7 +27,7 @@ from headrace.engine.shedding.shedders import ShedSeen
 from headrace.errors import HeadraceError
 from headrace.session.forecast import Stated
 from headrace.session.session import Session
-from headrace.worker.wire import Report
+from headrace.worker.wire import BucketNote, Report
 
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "15"))
 STREAMS = """CREATE STREAM t (at TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY at FROM MEMORY;
@@ -106,7 +106,7 @@ def compute(running: Running, session: Session) -> None:
     strict = {vertex.id for query in running.queries if not query.qos.error for vertex in query.graph}
     assert strict.isdisjoint(reader for reader, _ in shedders)
     counted = [ShedSeen(*arc, 10, 5) for arc in shedders]
-    report = Report(bucket=0, time=0, shed=counted)
+    report = Report(buckets=[BucketNote(0)], time=0, shed=counted)
     Totals().add(1, [report], running, {}, delivered=0, milliseconds=None)
     shed_rows([report], running)
     names_in(running), closed_in(running), readers_of(running), spread_in(running, invariants_in(running))

@@ -82,7 +82,8 @@ class Meter:
         state = sum(vertex.state_bytes for vertex in look.vertices.values())
         return (
             f"micro-batch {max(look.batch, 0):,} took {milliseconds(look.batch_ms)}, "
-            f"{queued:,} tuples queued, {held:,} in state ({state / 2**20:.1f} MB)" + self._backlog()
+            f"{queued:,} tuples queued, {held:,} in state ({state / 2**20:.1f} MB), "
+            f"{look.sent.tasks} tasks sent {look.sent.bytes / 1000:,.1f} kB" + self._backlog()
         )
 
     def _backlog(self) -> str:

@@ -37,7 +37,7 @@ from headrace.storage.names import file_name
 #: Room for the rows of a file below its number in a sequence number.
 _SHIFT = 32
 _SUFFIX = ".arrow"
-_NAME = re.compile(rf"(\d+)-(\d+)(?:-(b\d+))?\{_SUFFIX}", re.ASCII)
+_NAME = re.compile(rf"(\d+)-(\d+)(?:-(t\d+-\d+))?\{_SUFFIX}", re.ASCII)
 _appending = threading.Lock()
 
 

@@ -103,7 +103,7 @@ class Monitor:
             queries=queries,
             unread=unread,
             usual=self._usual(rates),
-            buckets=len(reports),
+            buckets=sum(len(report.buckets) for report in reports),
             is_first=self.looks <= STARTING,
             unread_rows={
                 name: stream.unread
@@ -176,7 +176,7 @@ def _work(reports: Sequence[Report], cores: int) -> Work:
     The other work of a bucket (state, bounds, reports) is the same each time.
     """
     ingest = [task.busy_ns / 1e9 for report in reports for task in report.tasks]
-    buckets = [sum(counts.busy_ns for counts in report.vertices.values()) / 1e9 for report in reports]
+    buckets = [note.operators_ns / 1e9 for report in reports for note in report.buckets]
     return work_of((ingest, buckets), cores)
 
 

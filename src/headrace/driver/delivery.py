@@ -35,15 +35,16 @@ from headrace.driver.staged_results import part_in
 from headrace.driver.stints import begun_in
 from headrace.driver.totals import Totals
 from headrace.engine.clock import Clock, SystemClock
-from headrace.engine.statistics import Statistics, greatest
-from headrace.errors import HeadraceError, SinkFault
+from headrace.engine.statistics import SentStatistics, Statistics, greatest
+from headrace.errors import HeadraceError, HostFault, SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END
 from headrace.storage import files
+from headrace.worker.reports import least_bounds, least_waits
 from headrace.worker.task_times import forget_times, with_times
-from headrace.worker.wire import Report, Row, Wait
+from headrace.worker.wire import Report, Row
 
 _LOG = logging.getLogger(__name__)
 
@@ -128,14 +129,26 @@ class Delivery:
         if swept:
             _LOG.info("deleted %d files that an earlier process had left half done", swept)
 
-    def deliver(self, batch: int, rows: Iterable[Row], running: Running, milliseconds: float | None = None) -> bool:
-        """Hand out one micro-batch; return True if each query of a draining deployment has given its last result."""
+    def deliver(
+        self,
+        batch: int,
+        rows: Iterable[Row],
+        running: Running,
+        milliseconds: float | None = None,
+        *,
+        buckets: Collection[int] = (),
+    ) -> bool:
+        """Hand out one micro-batch; return True if each query of a draining deployment has given its last result.
+
+        Raises a fault if one of these `buckets` has not reported: what it had to say would be lost.
+        """
         self.open(running)
         arrived = sort_out(rows)
+        _check_reports(arrived.reports, buckets)
         reports = [self._timed(report) for report in arrived.reports]
         deployed, running = running, begun_in(reports, running)
         results = results_by_query(arrived, running)
-        self.bounds = _least_bounds(reports)
+        self.bounds = least_bounds([report.bounds for report in reports])
         ended = self._has_ended(reports, running)
         written = self._exchange(batch, arrived)
         failed = self._write(batch, results, running)
@@ -145,7 +158,7 @@ class Delivery:
         self._remember(batch, reports, running, written, unread=_unread_exchanges(self.bounds, deployed, running))
         self._report_shed(batch, reports, running)
         # the statistics come last: a tuple that is counted has its results
-        self._count(batch, reports, running, results, failed, milliseconds)
+        self._count(batch, reports, running, results, failed, milliseconds, arrived.sent)
         self.reports, self.commands = reports, running.commands
         if ended:
             self.reactions.outbox.settle()
@@ -283,7 +296,7 @@ class Delivery:
             exchanges={
                 origin: bound for vertex, bound in self.bounds.items() if (origin := exchange_of(vertex)) is not None
             },
-            waits=_least_waits(reports),
+            waits=least_waits(reports),
             unread=sum(report.unread for report in reports),
             raised={
                 event: min(self.bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()
@@ -314,9 +327,10 @@ class Delivery:
         results: Sequence[QueryResults],
         failed: Mapping[str, int],
         milliseconds: float | None,
+        sent: SentStatistics,
     ) -> None:
-        counts = {result.query: result.count for result in results}
-        self._totals.add(batch, reports, running, counts, failed, delivered=self.clock.now(), milliseconds=milliseconds)
+        counts, now = {result.query: result.count for result in results}, self.clock.now()
+        self._totals.add(batch, reports, running, counts, failed, delivered=now, milliseconds=milliseconds, sent=sent)
 
 
 @contextmanager
@@ -337,6 +351,15 @@ def _writing(query: AddQuery, sink: Connector) -> Iterator[None]:
 def _rolling(sinks: Sequence[Sink]) -> list[RollingSink]:
     """Return the sinks in which results wait."""
     return [sink for sink in sinks if isinstance(sink, RollingSink)]
+
+
+def _check_reports(reports: Sequence[Report], buckets: Collection[int]) -> None:
+    missing = {*buckets} - {note.bucket for report in reports for note in report.buckets}
+    if missing:
+        raise HostFault(
+            f"buckets {', '.join(map(str, sorted(missing)))} have not reported in a micro-batch",
+            hint="start again, which repeats it; if it happens again, it is a fault of Headrace",
+        )
 
 
 def _unread_exchanges(bounds: Iterable[str], deployed: Running, running: Running) -> set[str]:
@@ -371,16 +394,3 @@ def _stream_progress(
             if counts.punctual is not None:
                 punctual[name] = punctual.get(name, True) and counts.punctual
     return newest, lanes, punctual
-
-
-def _least_bounds(reports: Sequence[Report]) -> dict[str, int]:
-    names = {name for report in reports for name in report.bounds}
-    return {name: min(report.bounds.get(name, BEGIN) for report in reports) for name in names}
-
-
-def _least_waits(reports: Sequence[Report]) -> list[Wait]:
-    least: dict[tuple[tuple[str, ...], bool], int] = {}
-    for wait in (wait for report in reports for wait in report.waits):
-        key = wait.streams, wait.anyhow
-        least[key] = min(wait.bound, least.get(key, wait.bound))
-    return [Wait(bound, streams, anyhow) for (streams, anyhow), bound in least.items()]

@@ -51,7 +51,7 @@ class Relaying:
 
 def agreed(reports: Sequence[Report], placement: Placement, buckets: Sequence[int]) -> Iterable[Relay]:
     """Yield what no bucket needs: all buckets report it, or the only one that could get such tuples does."""
-    relays_of = {report.bucket: report.relays for report in reports}
+    relays_of = {note.bucket: note.relays for report in reports for note in report.buckets}
     if not any(relays_of.values()):
         return
     receives = _receives(placement)

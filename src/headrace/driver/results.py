@@ -9,6 +9,7 @@ import polars as pl
 
 from headrace.commands.running import Running
 from headrace.driver.staged_results import staged_name
+from headrace.engine.statistics import SentStatistics
 from headrace.graph.graph import Graph, VertexId
 from headrace.model.action import Reaction
 from headrace.model.page import Page
@@ -26,7 +27,14 @@ class Arrived:
     pages: dict[VertexId, list[Page]] = field(default_factory=dict)  # of Output and Exchange vertices
     staged: dict[VertexId, list[Row]] = field(default_factory=dict)
     demanded: dict[int, list[Page]] = field(default_factory=dict)  # by number of the demand
-    reports: list[Report] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)  # one of each task
+    notes: int = 0  # bytes
+    page_bytes: int = 0
+
+    @property
+    def sent(self) -> SentStatistics:
+        """How much came from tasks."""
+        return SentStatistics(len(self.reports), self.notes, self.page_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +50,12 @@ class QueryResults:
 
 def sort_out(rows: Iterable[Row]) -> Arrived:
     """Sort the rows of a micro-batch by kind."""
-    arrived = Arrived()
-    for row in sorted(rows, key=lambda row: (row.bucket, row.part)):
+    rows = sorted(rows, key=lambda row: (row.bucket, row.part))
+    arrived = Arrived(
+        notes=sum(len(row.payload) for row in rows if row.kind in (Kind.REPORT, Kind.STAGED)),
+        page_bytes=sum(len(row.payload) for row in rows if row.kind in (Kind.RESULT, Kind.PARTIAL)),
+    )
+    for row in rows:
         match row.kind:
             case Kind.RESULT:
                 arrived.pages.setdefault(row.name, []).append(decode_page(row))

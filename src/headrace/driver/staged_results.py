@@ -1,18 +1,23 @@
-"""Large results and exchanged pages: the tasks that make them write them to files.
+"""Results and exchanged pages that tasks write to files.
 
 Only a note with the name of the file goes to the driver. It puts files of results into place, and tells the next
 micro-batch to read those of exchanges. Results of a query without state are ready in the ingest already, so they need
 neither the shuffle nor a bucket.
+
+Small pages go to the driver: a file costs more than they do, and users get fewer files. There is a limit to what a task
+sends, so that the driver does not become the bottleneck of many tasks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import polars as pl
 
+from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.connectors import STAGING_SINKS, make_staging_sink
 from headrace.connectors.kinds import refused
@@ -22,12 +27,18 @@ from headrace.model.page import Page
 from headrace.model.streams import exchange_of
 from headrace.storage import files
 from headrace.storage.names import file_name
-from headrace.worker.wire import Kind, Row
+from headrace.worker.wire import Kind, Row, Stage
 
-#: Results of a query in one bucket and micro-batch are staged from this size on.
+#: Results of a query in one ingest task are staged there from this size on.
 STAGE_BYTES = 128 * 1024
-#: Pages of an exchange in one bucket and micro-batch are written by the task from this size on.
-EXCHANGE_BYTES = 64 * 1024
+#: The driver gets about so many bytes of pages that tasks could write, divided among the tasks of a micro-batch.
+_DRIVER_BYTES = 128 * 1024
+#: A task may send this much, however many tasks there are; and no file is smaller.
+_LEAST_BYTES = 4 * 1024
+#: A page takes so many bytes in addition to those of its tuples.
+_PAGE_BYTES = 800
+#: Pages that a task holds for one file; more of them make several files.
+_HELD_BYTES = 16 * 1024 * 1024
 #: The folder of a checkpoint that holds a file for each query with subscribers.
 _SUBSCRIBED = "subscribed"
 
@@ -48,57 +59,138 @@ def is_subscribed(directory: Path, query: str) -> bool:
     return _mark(directory, query).exists()
 
 
-class Stager:
-    """Stages results of queries all of whose sinks allow it, and pages of exchanges.
+def allowance_of(tasks: int) -> int:
+    """Return how many bytes of pages that it could write one of so many tasks may send to the driver."""
+    return max(_LEAST_BYTES, _DRIVER_BYTES // tasks)
+
+
+class Writer:
+    """Writes results of queries all of whose sinks allow it, and pages of exchanges.
 
     `name` is that of the micro-batch and task, the same for every try: writing again replaces a file by the same bytes.
     `batch` is the number of the micro-batch, known in the keyed stage, where exchanges are.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        name: str,
-        running: Running,
-        *,
-        batch: int | None = None,
-        least: int = STAGE_BYTES,
-        least_exchanged: int = EXCHANGE_BYTES,
-    ) -> None:
-        self.directory = directory
-        self.name = name
-        self.batch = batch
-        self.least, self.least_exchanged = least, least_exchanged
+    def __init__(self, directory: Path, name: str, *, batch: int | None = None, task: int = 0) -> None:
+        self.directory, self.name, self.batch, self.task = directory, name, batch, task
         self._made = 0
-        self._queries = {query.graph.vertices[-1].id: query for query in running.working}
 
-    def __call__(self, bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> Row | None:
-        """Write what came out of a vertex and return a note for the driver; None if the pages are to be sent."""
-        origin = exchange_of(vertex)
-        if origin is not None:
-            return self._exchanged(bucket, vertex, origin, pages)
-        query = self._queries.get(vertex)
+    def can_write(self, vertex: VertexId, running: Running) -> bool:
+        """Return whether what comes out of a vertex may be written by a task."""
+        if exchange_of(vertex) is not None:
+            return self.batch is not None
+        query = self._query(vertex, running)
         if query is None or any(sink.kind not in STAGING_SINKS for sink in query.sinks):
-            return None
-        if query.reaction is not None and (query.reaction.actions or not query.reaction.enabled):
-            return None  # the driver needs the detections
-        if sum(page.rows.estimated_size() for page in pages) < self.least or is_subscribed(self.directory, query.query):
-            return None
-        rows = Page(pl.concat([page.rows for page in pages]))
-        if any(refused(sink, rows.visible()) is not None for sink in query.sinks):
-            return None  # the driver sets the rows aside that a sink cannot hold
-        self._made += 1
-        name = f"{self.name}-{bucket}-{self._made}"
-        for sink in query.sinks:
-            make_staging_sink(query.query, sink, query.schema, self.directory).stage(rows, name)
-        return Row(bucket, Kind.STAGED, vertex, part, len(rows), msgspec.msgpack.encode(name))
+            return False
+        # else the driver needs the detections
+        return query.reaction is None or (query.reaction.enabled and not query.reaction.actions)
 
-    def _exchanged(self, bucket: int, vertex: VertexId, origin: VertexId, pages: Sequence[Page]) -> Row | None:
-        if self.batch is None or sum(page.rows.estimated_size() for page in pages) < self.least_exchanged:
+    def write(
+        self, bucket: int, vertex: VertexId, pages: Sequence[Page], running: Running, part: int | None = None
+    ) -> Row | None:
+        """Write what came out of a vertex and return a note for the driver; None if only the driver can take it."""
+        if not self.can_write(vertex, running):
             return None
         rows = pl.concat([page.rows for page in pages])
-        spooled = exchange_spool(origin, self.directory).put_part(self.batch, rows, f"b{bucket}")
-        return Row(bucket, Kind.STAGED, vertex, 0, rows.height, msgspec.msgpack.encode(spooled.name))
+        origin = exchange_of(vertex)
+        if origin is not None:
+            assert self.batch is not None
+            writer = f"t{self.task}-{self._next()}"
+            name = exchange_spool(origin, self.directory).put_part(self.batch, rows, writer).name
+        else:
+            query = self._query(vertex, running)
+            if query is None or is_subscribed(self.directory, query.query):
+                return None
+            if any(refused(sink, Page(rows).visible()) is not None for sink in query.sinks):
+                return None  # the driver sets the rows aside that a sink cannot hold
+            name = f"{self.name}-{self._next()}"
+            for sink in query.sinks:
+                make_staging_sink(query.query, sink, query.schema, self.directory).stage(Page(rows), name)
+        payload = msgspec.msgpack.encode(name)
+        return Row(bucket, Kind.STAGED, vertex, self._made if part is None else part, rows.height, payload)
+
+    def _next(self) -> int:
+        self._made += 1
+        return self._made
+
+    def _query(self, vertex: VertexId, running: Running) -> AddQuery | None:
+        return next((query for query in running.working if query.graph.vertices[-1].id == vertex), None)
+
+
+class IngestStager:
+    """Stages large results that are ready in an ingest task."""
+
+    def __init__(self, directory: Path, name: str, running: Running, *, least: int = STAGE_BYTES) -> None:
+        self._writer, self._running, self._least = Writer(directory, name), running, least
+
+    def __call__(self, bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> list[Row] | None:
+        """Write the results of an Output vertex and return a note for the driver; None if the pages are to be sent."""
+        if _size(pages) < self._least:
+            return None
+        note = self._writer.write(bucket, vertex, pages, self._running, part)
+        return None if note is None else [note]
+
+
+class HasRunning(Protocol):
+    """A bucket, as far as a stager must know it."""
+
+    running: Running
+
+
+class BucketStager:
+    """Holds what could be written of all buckets of a task, then writes the most and lets `allowance` bytes travel.
+
+    What is smaller than `least` travels anyhow.
+    """
+
+    def __init__(self, writer: Writer, allowance: int, *, least: int = _LEAST_BYTES) -> None:
+        self._writer, self._allowance, self._least = writer, allowance, least
+        self._held: dict[VertexId, list[Page]] = {}
+        self._first = 0  # bucket
+        self._running = Running()
+
+    def of(self, running: HasRunning) -> Stage:
+        """Return what takes the pages of one bucket."""
+
+        def take(bucket: int, vertex: VertexId, pages: Sequence[Page], part: int = 0) -> list[Row] | None:
+            self._running = running.running  # a command may just have changed it
+            if not self._writer.can_write(vertex, self._running):
+                return None
+            if not self._held:
+                self._first = bucket
+            held = self._held.setdefault(vertex, [])
+            held += pages
+            return self._rows(vertex) if _size(held) >= _HELD_BYTES else []
+
+        return take
+
+    def finish(self) -> list[Row]:
+        """Return the rows for the driver once all buckets of the task have run: notes, and pages within the limit."""
+        rows: list[Row] = []
+        sizes = {vertex: _size(pages) + _PAGE_BYTES for vertex, pages in self._held.items()}
+        total = sum(sizes.values())
+        for vertex in sorted(sizes, key=lambda vertex: (-sizes[vertex], vertex)):
+            if total > self._allowance and sizes[vertex] >= self._least:
+                rows += self._rows(vertex)
+                total -= sizes[vertex]
+        for vertex in list(self._held):
+            rows += self._sent(vertex, self._held.pop(vertex))
+        return rows
+
+    def _rows(self, vertex: VertexId) -> list[Row]:
+        """Write what is held of a vertex and return a note; if that cannot be, return the pages."""
+        pages = self._held.pop(vertex)
+        note = self._writer.write(self._first, vertex, pages, self._running)
+        return self._sent(vertex, pages) if note is None else [note]
+
+    def _sent(self, vertex: VertexId, pages: Sequence[Page]) -> list[Row]:
+        rows = pl.concat([page.rows for page in pages])
+        # `part` orders rows of a vertex; those that were written have smaller numbers
+        return [Row(self._first, Kind.RESULT, vertex, 1 << 31, rows.height, Page(rows).encode())]
+
+
+def _size(pages: Sequence[Page]) -> int:
+    return sum(int(page.rows.estimated_size()) for page in pages)
 
 
 def part_in(row: Row) -> Spooled:

@@ -15,6 +15,7 @@ from headrace.engine.statistics import (
     GuardStatistics,
     QueryStatistics,
     QueueStatistics,
+    SentStatistics,
     ShedStatistics,
     Statistics,
     StreamCounts,
@@ -49,6 +50,7 @@ class Totals:
         *,
         delivered: int,
         milliseconds: float | None,
+        sent: SentStatistics | None = None,
     ) -> None:
         """Add the reports of a micro-batch, and the results by query, delivered and failed; it was `delivered` then."""
         before = self.statistics
@@ -72,6 +74,7 @@ class Totals:
             guards=self._add_guards(before.guards, reports),
             purged=before.purged + sum(report.purged for report in reports),
             shed=shed,
+            sent=sent or SentStatistics(),
         )
 
     def _forget_vertices(self, running: Running) -> None:
@@ -117,12 +120,13 @@ class Totals:
         """Add what guards dropped: a bucket reports all that its guards have dropped so far, the ingest what is new."""
         guards = {key: replace(guard, active=False) for key, guard in before.items()}
         for report in reports:
-            known = {_key(guard): guard.saved for guard in self._bucket_guards.get(report.bucket, ())}
-            for guard in (*report.guards, *report.ended):
-                _save(guards, guard, guard.saved - known.get(_key(guard), 0))
-            self._bucket_guards[report.bucket] = report.guards
-            for guard in report.guards:
-                guards[_key(guard)] = replace(guards[_key(guard)], active=True)
+            for note in report.buckets:
+                known = {_key(guard): guard.saved for guard in self._bucket_guards.get(note.bucket, ())}
+                for guard in (*note.guards, *note.ended):
+                    _save(guards, guard, guard.saved - known.get(_key(guard), 0))
+                self._bucket_guards[note.bucket] = note.guards
+                for guard in note.guards:
+                    guards[_key(guard)] = replace(guards[_key(guard)], active=True)
             for guard in (guard for task in report.tasks for guard in task.guards):
                 total = _save(guards, guard, guard.saved)
                 ended = total.ended or guard.ended

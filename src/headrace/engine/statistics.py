@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 
-class VertexCounts(Struct):
-    """What one vertex did, and what it holds now."""
+class VertexCounts(Struct, array_like=True):
+    """What one vertex did, and what it holds now; on the wire without names, for there are many of them."""
 
     tuples_in: int = 0
     tuples_out: int = 0
@@ -108,6 +108,18 @@ class QueueStatistics(Struct, frozen=True):
             self.peak_tuples + other.peak_tuples,
             self.peak_bytes + other.peak_bytes,
         )
+
+
+class SentStatistics(Struct, frozen=True):
+    """What the tasks of the last micro-batch sent to the driver."""
+
+    tasks: int = 0
+    notes: int = 0  # bytes of reports, and of the names of files that tasks wrote
+    pages: int = 0  # bytes of results and exchanged pages
+
+    @property
+    def bytes(self) -> int:
+        return self.notes + self.pages
 
 
 class VertexStatistics(Struct, frozen=True):
@@ -219,3 +231,4 @@ class Statistics(Struct, frozen=True):
     guards: Mapping[tuple[str, str], GuardStatistics] = {}  # by reader and pattern
     purged: int = 0  # rows of state that feedback removed
     shed: Mapping[tuple[str, int], ShedStatistics] = {}  # by arc: reader and port
+    sent: SentStatistics = SentStatistics()

@@ -47,7 +47,7 @@ from headrace.storage import sealed
 from headrace.worker.lane_times import LaneTimes
 from headrace.worker.saved_state import Extra, SavedState
 from headrace.worker.task_times import TaskTimes, leave_times, with_times
-from headrace.worker.wire import Control, Report, TaskCounts, decode_control, decode_report, encode
+from headrace.worker.wire import BucketNote, Control, Report, TaskCounts, decode_control, decode_report, encode
 
 #: Reading takes longer than this (seconds) only if it never ends.
 _PATIENCE = 20.0
@@ -247,7 +247,7 @@ def _tasks(folder: Path, rows: pl.DataFrame) -> Iterator[Target]:
     """Yield rows and notes between tasks, and the state of a bucket."""
     control = Control(time=5, bounds={"s": 3}, commands=[b"{}"], lanes={"s": {"0": 1}})
     yield Target("control", encode(control), decode_control)
-    yield Target("report", encode(Report(bucket=1, time=3, bounds={"q": 3})), decode_report)
+    yield Target("report", encode(Report(buckets=[BucketNote(1)], time=3, bounds={"q": 3})), decode_report)
     notes = folder / "notes"
     leave_times(notes, 5, 0, TaskTimes(7, {"a": 3}))
     counts = TaskCounts(task=0)

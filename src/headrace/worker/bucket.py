@@ -57,7 +57,7 @@ from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.in_step import Steps
 from headrace.worker.inbox import Inbox
 from headrace.worker.saved_state import Extra, SavedState, Store
-from headrace.worker.wire import GuardSeen, Kind, Report, Row, Stage, Wait, decode_page, encode
+from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage, Wait, decode_page, encode
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
@@ -122,8 +122,8 @@ class Bucket:
     def run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None = None) -> list[Row]:
         """Process one micro-batch and save what changed; returns the rows for the driver.
 
-        `stage` may write the pages of an end to a file and return a note of the place instead. An error in a vertex
-        names the queries that it works for.
+        `stage` may take the pages of an end, to write them to a file and return a note of the place. An error in a
+        vertex names the queries that it works for.
         """
         before = self.running
         with attributed(lambda: self.running, lambda: before):
@@ -315,7 +315,7 @@ class Bucket:
         for name, pages in results.items():
             staged = stage(self.number, name, pages) if stage is not None else None
             if staged is not None:
-                yield staged
+                yield from staged
             else:
                 yield from self._rows(Kind.RESULT, name, pages)
 
@@ -379,8 +379,15 @@ class Bucket:
         backlog = self.engine.backlog() if inbox.budget is not None else NO_BACKLOG
         for name, statistics in observed.vertices.items():
             statistics.state_bytes = sizes.get(name, 0)
+        note = BucketNote(
+            self.number,
+            operators_ns=sum(counts.busy_ns for counts in observed.vertices.values()),
+            relays=_relays(observed.guards),
+            guards=list(map(_guard_seen, observed.guards)),
+            ended=list(map(_guard_seen, observed.ended)),
+        )
         return Report(
-            bucket=self.number,
+            buckets=[note],
             time=self.time,
             arrived=inbox.arrived(),
             behind=inbox.behind(),
@@ -390,13 +397,10 @@ class Bucket:
             tasks=[control.counts for control in inbox.controls if control.counts is not None],
             waits=self._waits(),
             asked=asked,
-            guards=list(map(_guard_seen, observed.guards)),
-            ended=list(map(_guard_seen, observed.ended)),
             purged=observed.purged,
             noticed=noticed,
             begun=[early.stint for early in self.running.early if early.stint is not None],
             reached=self._timed_streams(inbox.clocks()),
-            relays=_relays(observed.guards),
             state_bytes=sum(sizes.values()),
             chunks=len(self._saved),
             restored=self.restored,

@@ -87,10 +87,13 @@ class Router:
             return None
         part, bucket = self._next_part(), self._buckets[self._task % len(self._buckets)]
         pages = [Page(frame) for frame in frames]
-        notes = [self._stage(bucket, end, pages, part) for end in ends]
-        if any(note is None for note in notes):
-            return None  # a file without a note is never put into place
-        return [note for note in notes if note is not None]
+        notes: list[Row] = []
+        for end in ends:
+            staged = self._stage(bucket, end, pages, part)
+            if staged is None:
+                return None  # a file without a note is never put into place
+            notes += staged
+        return notes
 
     def _next_part(self) -> int:
         """Return the number of the next row, by which rows of several tasks are in the same order in every replay."""

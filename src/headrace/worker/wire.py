@@ -30,7 +30,7 @@ class Kind(IntEnum):
     CONTROL = 0  # ingest -> bucket: bounds, time, commands
     PAGE = 1  # ingest -> bucket: tuples for the Receive vertex `name`
     RESULT = 2  # bucket -> driver: results of Output or Exchange vertex `name`
-    REPORT = 3  # bucket -> driver: bounds, counts and times of the bucket
+    REPORT = 3  # buckets of a task -> driver: their bounds, counts and times
     STAGED = 4  # ingest -> bucket -> driver: where the results of Output vertex `name` are
     PARTIAL = 5  # bucket -> driver: results that the demand of number `name` asked for before they are final
 
@@ -102,7 +102,7 @@ class GuardSeen(Struct, frozen=True, array_like=True):
     ended: bool = False
 
 
-class TaskCounts(Struct, frozen=True, kw_only=True):
+class TaskCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an ingest task counted. It goes to one bucket, whose report passes it on to the driver.
 
     The driver adds the times: they differ whenever a task is run, and what tasks send to buckets must not.
@@ -137,10 +137,20 @@ class Control(Struct, frozen=True, kw_only=True):
     counts: TaskCounts | None = None  # None in the controls of all buckets but one
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """A note of a bucket to the driver, at the end of a micro-batch."""
+class BucketNote(Struct, frozen=True, array_like=True):
+    """What the driver must know of one bucket of a task, and not of all together."""
 
     bucket: int
+    operators_ns: int = 0  # spent in operators
+    relays: list[Relay] = []  # patterns that operators of this bucket do not need
+    guards: list[GuardSeen] = []  # in force, with what they have dropped in this bucket
+    ended: list[GuardSeen] = []  # in this micro-batch
+
+
+class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A note of the buckets of a task to the driver, at the end of a micro-batch; `worker.reports` merges them."""
+
+    buckets: list[BucketNote]
     time: int
     arrived: dict[str, int] = {}  # when the oldest tuple read of a stream may have arrived
     behind: dict[str, int] = {}  # of streams of which something is left unread: for how long at most it has been there
@@ -150,24 +160,21 @@ class Report(Struct, frozen=True, kw_only=True):
     tasks: list[TaskCounts] = []  # of the ingest tasks that sent their counts to this bucket
     waits: list[Wait] = []
     asked: int = 0  # bounds that streams were asked for
-    guards: list[GuardSeen] = []  # in force, with what they have dropped in this bucket
-    ended: list[GuardSeen] = []  # in this micro-batch
     purged: int = 0  # rows of state that feedback removed
     noticed: list[str] = []  # outputs of what is watched that had tuples
     begun: list[Stint] = []  # stints of queries that are on, later than those that commands started
     reached: dict[str, int] = {}  # bounds of streams, with those by the clock; only if a query may stop by itself
-    relays: list[Relay] = []  # patterns that operators of this bucket do not need
     state_bytes: int = 0
     chunks: int = 0
-    restored: bool = False
+    restored: bool = False  # whether one of them was
     busy_ns: int = 0
     unread: int = 0  # tuples that the budget did not suffice for
     waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
-    shed: list[ShedSeen] = []  # by this bucket in this micro-batch
+    shed: list[ShedSeen] = []  # by these buckets in this micro-batch
     queues: QueueStatistics = QueueStatistics()
 
     def all_shed(self) -> list[ShedSeen]:
-        """Return what this bucket shed, and what the ingest tasks that sent it their counts did."""
+        """Return what these buckets shed, and what the ingest tasks that sent them their counts did."""
         return [*self.shed, *(shed for task in self.tasks for shed in task.shed)]
 
 
@@ -209,6 +216,9 @@ def _on_the_way(what: str) -> Iterator[None]:
 
 
 class Stage(Protocol):
-    """Writes results where they are made: (bucket, Output vertex, pages, part) to a note of where they are, or None."""
+    """Takes what came out of a vertex in a bucket, to write it where it was made.
 
-    def __call__(self, bucket: int, vertex: str, pages: Sequence[Page], part: int = 0) -> Row | None: ...
+    Returns notes of where it is, or nothing if they follow later; None: the pages are to be sent.
+    """
+
+    def __call__(self, bucket: int, vertex: str, pages: Sequence[Page], part: int = 0) -> Sequence[Row] | None: ...

@@ -99,9 +99,9 @@ def test_an_exchange_is_read_whole_and_leaves_nothing(tmp_path: Path) -> None:
 
 def test_the_parts_of_a_micro_batch_lie_side_by_side(tmp_path: Path) -> None:
     spool = exchange_spool("panes-1", tmp_path)
-    parts = [spool.put_part(3, rows(1, 2)), spool.put_part(3, rows(3), "b4"), spool.put_part(3, rows(5), "b11")]
+    parts = [spool.put_part(3, rows(1, 2)), spool.put_part(3, rows(3), "t4-1"), spool.put_part(3, rows(5), "t11-1")]
     before = {path: path.read_bytes() for path in spool.directory.iterdir()}
-    assert spool.put_part(3, rows(3), "b4") == parts[1]  # a repeated task
+    assert spool.put_part(3, rows(3), "t4-1") == parts[1]  # a repeated task
     assert {path: path.read_bytes() for path in spool.directory.iterdir()} == before
     assert [Spooled.named(part.name) for part in parts] == parts
     assert sorted(spool.all()) == sorted(parts)
@@ -111,7 +111,7 @@ def test_the_parts_of_a_micro_batch_lie_side_by_side(tmp_path: Path) -> None:
 def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
     spool = stream_spool("s", tmp_path)
     spool.append(pl.DataFrame({"k": [1]}))
-    for name in ("notes.arrow", "1-2-3.arrow", "1-2-b.arrow", "x-1.arrow"):
+    for name in ("notes.arrow", "1-2-3.arrow", "1-2-t3.arrow", "x-1.arrow"):
         (spool.directory / name).write_bytes(b"")
     spool.append(pl.DataFrame({"k": [2]}))
     assert [spool.read(file)["k"].to_list() for file in spool.files()] == [[1], [2]]

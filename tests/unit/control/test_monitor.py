@@ -9,7 +9,7 @@ from headrace.control.monitor import STARTING, Monitor
 from headrace.control.observation import Observation
 from headrace.engine.statistics import Statistics, StreamCounts, VertexCounts
 from headrace.model.time import SECOND
-from headrace.worker.wire import Report
+from headrace.worker.wire import BucketNote, Report
 
 FIXED, SERVICE = 0.2, 1e-4
 
@@ -27,7 +27,7 @@ class Deployment:
         self.now += round((FIXED + longer + busy / 1e9) * SECOND)
         self.stream.add(StreamCounts(tuples=tuples, late=late))
         self.vertex.add(VertexCounts(tuples_in=tuples, tuples_out=tuples // 2, busy_ns=busy))
-        report = Report(bucket=0, time=planned, vertices={"filter": VertexCounts(busy_ns=busy)})
+        report = Report(buckets=[BucketNote(0, busy)], time=planned, vertices={"filter": VertexCounts(busy_ns=busy)})
         streams = {"bids": self.stream.total()} | ({} if self.others is None else {"asks": self.others.total()})
         seen = Statistics(streams=streams, vertices={"filter": self.vertex.total()})
         return self.monitor.look(seen, [report], Running(), self.now, 1)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from headrace.commands.running import Running
+from headrace.connectors.spool import Spooled, exchange_spool
 from headrace.driver.delivery import Delivery
-from headrace.driver.staged_results import STAGE_BYTES, Stager
+from headrace.driver.staged_results import STAGE_BYTES, BucketStager, IngestStager, Writer, allowance_of
 from headrace.model.page import Page, page_of
 from headrace.session import Session
 from headrace.worker.wire import Kind, Row
@@ -33,23 +35,21 @@ def large(running: Running) -> Page:
 
 def test_large_results_of_a_query_with_a_subscriber_go_to_the_driver(tmp_path: Path, running: Running) -> None:
     output, page = running.queries[0].output, large(running)
-    staged = Stager(tmp_path / "run", "a", running)(0, output, [page])
-    assert staged is not None
+    (staged,) = IngestStager(tmp_path / "run", "a", running)(0, output, [page]) or []
     assert staged.kind is Kind.STAGED
     with Session(tmp_path / "run", host="local") as session:
         session.subscribe("q", lambda batch, rows: None)
-        assert Stager(tmp_path / "run", "b", running)(0, output, [page]) is None
+        assert IngestStager(tmp_path / "run", "b", running)(0, output, [page]) is None
     with Session(tmp_path / "run", host="local") as session:
         session.execute("DROP QUERY IF EXISTS other", start=False)  # it owns the checkpoint now, and nobody subscribes
-        assert Stager(tmp_path / "run", "c", running)(0, output, [page]) is not None
+        assert IngestStager(tmp_path / "run", "c", running)(0, output, [page]) is not None
 
 
 def test_a_subscriber_gets_all_results_of_a_micro_batch_or_none(tmp_path: Path, running: Running) -> None:
     delivery, batches = Delivery(tmp_path / "run"), list[int]()
     delivery.subscribers["q"] = [lambda batch, pages: batches.append(batch)]
     output, page = running.queries[0].output, large(running)
-    staged = Stager(tmp_path / "run", "a", running)(0, output, [page])
-    assert staged is not None
+    (staged,) = IngestStager(tmp_path / "run", "a", running)(0, output, [page]) or []
     delivery.deliver(0, [staged, Row(1, Kind.RESULT, output, 0, 1, Page(page.rows.head(1)).encode())], running)
     delivery.deliver(1, [Row(1, Kind.RESULT, output, 0, len(page), page.encode())], running)
     delivery.close()
@@ -72,3 +72,59 @@ def test_a_subscriber_that_fails_stops_nobody(
     assert counts == [len(page)]
     assert delivery.statistics.queries["q"].subscriber_errors == 1
     assert "a subscriber of q raised" in caplog.text
+
+
+def test_a_task_sends_a_few_small_pages_and_writes_the_rest(tmp_path: Path, running: Running) -> None:
+    output, page = running.queries[0].output, large(running)
+    few = Page(page.rows.head(3))
+    sent = finished(tmp_path / "run", running, [(output, few), ("exchange-small", few), ("exchange-large", page)])
+    assert {row.name: row.kind for row in sent} == {
+        output: Kind.RESULT,
+        "exchange-small": Kind.RESULT,
+        "exchange-large": Kind.STAGED,
+    }
+    (part,) = exchange_spool("large", tmp_path / "run").all()
+    assert part == Spooled(5, len(page), "t1-1")
+
+
+def test_the_pages_of_all_buckets_of_a_task_are_one_page_or_one_file(tmp_path: Path, running: Running) -> None:
+    output, page = running.queries[0].output, large(running)
+    few = Page(page.rows.head(3))
+    (small,) = finished(tmp_path / "run", running, [(output, few), (output, few)])
+    assert (small.kind, small.n) == (Kind.RESULT, 6)
+    (note,) = finished(tmp_path / "run", running, [(output, few), (output, page), (output, few)])
+    assert (note.kind, note.n) == (Kind.STAGED, len(page) + 6)
+    assert [path.name for path in (tmp_path / "out" / "_staging").iterdir()] == ["b5-1-1.json"]
+    assert finished(tmp_path / "run", running, [(output, few), (output, page), (output, few)]) == [note]
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 32, 1000])
+def test_what_tasks_send_to_the_driver_is_limited(tmp_path: Path, running: Running, tasks: int) -> None:
+    page = Page(large(running).rows.head(300))
+    ends = [(f"exchange-{number}", page) for number in range(100)]
+    sent = finished(tmp_path / "run", running, ends, tasks)
+    pages = [row for row in sent if row.kind is Kind.RESULT]
+    assert len(pages) + len(exchange_folders(tmp_path / "run")) == 100
+    assert sum(len(row.payload) for row in pages) * tasks <= max(128 * 1024, 4096 * tasks)
+    few = [(f"exchange-{number}", Page(page.rows.head(3))) for number in range(100)]
+    assert all(row.kind is Kind.RESULT for row in finished(tmp_path / "run", running, few, tasks)), "files cost more"
+
+
+def finished(checkpoint: Path, running: Running, ends: Sequence[tuple[str, Page]], tasks: int = 2) -> Sequence[Row]:
+    """Return what a task sends whose buckets give these pages, one each."""
+    stager = BucketStager(Writer(checkpoint, "b5-1", batch=5, task=1), allowance_of(tasks))
+    early = []
+    for number, (vertex, page) in enumerate(ends):
+        rows = stager.of(InForce(running))(number, vertex, [page])
+        assert rows is not None
+        early += rows
+    return [*early, *stager.finish()]
+
+
+def exchange_folders(checkpoint: Path) -> list[str]:
+    return [path.name for path in (checkpoint / "exchange").iterdir()]
+
+
+@dataclass
+class InForce:
+    running: Running

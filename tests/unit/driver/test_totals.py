@@ -6,7 +6,7 @@ from headrace.commands.running import Running
 from headrace.driver.rules.counters import RuleCounters
 from headrace.driver.totals import Totals
 from headrace.engine.statistics import RuleStatistics, StreamCounts, VertexCounts
-from headrace.worker.wire import GuardSeen, Report, TaskCounts
+from headrace.worker.wire import BucketNote, GuardSeen, Report, TaskCounts
 
 
 def add(totals: Totals, batch: int, *reports: Report) -> None:
@@ -17,7 +17,7 @@ def test_counts_go_on_and_what_is_held_is_that_of_the_last_micro_batch() -> None
     totals = Totals()
     for batch in range(2):
         report = Report(
-            bucket=0,
+            buckets=[BucketNote(0)],
             time=0,
             vertices={"v": VertexCounts(tuples_in=5, held=batch + 1)},
             tasks=[
@@ -35,9 +35,13 @@ def test_counts_go_on_and_what_is_held_is_that_of_the_last_micro_batch() -> None
 
 def test_a_value_that_was_read_does_not_change() -> None:
     totals = Totals()
-    add(totals, 0, Report(bucket=0, time=0, vertices={"v": VertexCounts(tuples_in=5)}))
+    add(totals, 0, Report(buckets=[BucketNote(0)], time=0, vertices={"v": VertexCounts(tuples_in=5)}))
     before = totals.statistics
-    add(totals, 1, Report(bucket=0, time=0, vertices={"v": VertexCounts(tuples_in=5), "w": VertexCounts()}))
+    add(
+        totals,
+        1,
+        Report(buckets=[BucketNote(0)], time=0, vertices={"v": VertexCounts(tuples_in=5), "w": VertexCounts()}),
+    )
     assert (before.batch, before.vertices["v"].tuples_in, len(before.vertices)) == (0, 5, 1)
     with pytest.raises(AttributeError):
         before.vertices["v"].tuples_in = 7  # type: ignore[misc]
@@ -47,10 +51,10 @@ def test_guards_of_a_bucket_report_all_they_dropped_and_those_of_the_ingest_what
     totals = Totals()
     for saved in (4, 6):
         bucket, ingest = GuardSeen("f", "p", None, saved), GuardSeen("scan", "p", None, saved)
-        add(totals, 0, Report(bucket=0, time=0, guards=[bucket], tasks=[TaskCounts(guards=[ingest])]))
+        add(totals, 0, Report(buckets=[BucketNote(0, guards=[bucket])], time=0, tasks=[TaskCounts(guards=[ingest])]))
     guards = totals.statistics.guards
     assert (guards["f", "p"].saved, guards["scan", "p"].saved) == (6, 10)
-    add(totals, 1, Report(bucket=0, time=0, ended=[GuardSeen("f", "p", None, 7)]))
+    add(totals, 1, Report(buckets=[BucketNote(0, ended=[GuardSeen("f", "p", None, 7)])], time=0))
     assert (totals.statistics.guards["f", "p"].saved, totals.statistics.guards["f", "p"].active) == (7, False)
 
 

@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 from headrace.worker.wire import (
     SPARK_SCHEMA,
+    BucketNote,
     Control,
     Kind,
     Report,
@@ -39,5 +40,5 @@ def test_the_numbers_of_kinds_do_not_change() -> None:
 def test_notes_survive() -> None:
     control = Control(time=5, bounds={"s": 3}, commands=[b"x"])
     assert decode_control(encode(control)) == control
-    report = Report(bucket=1, time=5, waits=[Wait(7, ("s",), anyhow=True)])
+    report = Report(buckets=[BucketNote(1)], time=5, waits=[Wait(7, ("s",), anyhow=True)])
     assert decode_report(encode(report)) == report

@@ -38,6 +38,7 @@ from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.jvm import with_log
 from headrace.hosts.spark.launch import Launch
 from headrace.hosts.spark.logs import mend
+from headrace.hosts.spark.offset_log import read_partitions
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.settings import PARTITIONS
 from headrace.hosts.spark.shipping import ship_modules
@@ -135,7 +136,15 @@ class SparkDeployment:
             .load
         )
         stage = pages.groupBy("bucket").transformWithState(
-            BucketProcessor(str(self.directory), python), SPARK_SCHEMA, "Append", "None"
+            BucketProcessor(
+                str(self.directory),
+                python,
+                self.buckets,
+                read_partitions(self.directory / "spark") or partitions,
+            ),
+            SPARK_SCHEMA,
+            "Append",
+            "None",
         )
         writer = stage.writeStream.foreachBatch(self._deliver).option(
             "checkpointLocation", str(self.directory / "spark")
@@ -282,7 +291,8 @@ class SparkDeployment:
             files.force(self.directory / "spark")
             # a restarted batch sees the queries that were in force when it was planned
             deployed = self.deployments.at(self._commands(rows))
-            done = self.delivery.deliver(batch, rows, deployed.running, (time.perf_counter_ns() - began) / 1e6)
+            took = (time.perf_counter_ns() - began) / 1e6
+            done = self.delivery.deliver(batch, rows, deployed.running, took, buckets=self.buckets)
             if done:
                 self.drained.set()
             if is_cluster(frame.sparkSession):

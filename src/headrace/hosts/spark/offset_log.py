@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from headrace.driver.offset import START, Offset
 from headrace.errors import HostFault
@@ -19,6 +19,21 @@ class SparkLogs(Struct, frozen=True):
     committed: int | None
 
 
+class _Conf(Struct, frozen=True):
+    """Settings that Spark keeps with a micro-batch."""
+
+    partitions: int | None = field(default=None, name="spark.sql.shuffle.partitions")
+
+
+class _Metadata(Struct, frozen=True):
+    """The second line of an entry of the offset log."""
+
+    conf: _Conf = _Conf()
+
+
+_metadata = msgspec.json.Decoder(_Metadata, strict=False)  # the settings are texts
+
+
 def read_logs(directory: Path) -> SparkLogs:
     """Return how far Spark is, by the files in the `spark` folder of a checkpoint."""
     newest = [
@@ -26,6 +41,19 @@ def read_logs(directory: Path) -> SparkLogs:
         for log in ("offsets", "commits")
     ]
     return SparkLogs(*newest)
+
+
+def read_partitions(directory: Path) -> int | None:
+    """Return the number of shuffle partitions that Spark keeps with the last micro-batch; None before the first one.
+
+    It goes on with this number, whatever the settings of a later session say.
+    """
+    planned = read_logs(directory).planned
+    data = None if planned is None else files.read_if_exists(directory / "offsets" / str(planned))
+    try:
+        return None if data is None else _metadata.decode(data.split(b"\n", 2)[1]).conf.partitions
+    except (ValueError, IndexError):  # Spark refuses it, and says so
+        return None
 
 
 def read_offset(directory: Path, batch: int) -> Offset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,8 @@ from pyspark import TaskContext
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructType
+
+from headrace.hosts.spark.hashing import partition_of
 
 # Spark makes a processor on the driver too, in a new process, only to ask for its state variables: imports come later.
 if TYPE_CHECKING:
@@ -31,18 +33,21 @@ _kept: dict[tuple[str, int], Bucket] = {}
 class BucketProcessor(StatefulProcessor):
     """Runs the micro-batches of the buckets that Spark gives to this task.
 
-    `directory` is the checkpoint, `python` what statements may use of Python.
+    `directory` is the checkpoint, `python` what statements may use of Python. `buckets` are the numbers of all buckets,
+    divided among so many Spark `partitions`.
     """
 
-    def __init__(self, directory: str, python: Allowed) -> None:
+    def __init__(self, directory: str, python: Allowed, buckets: Sequence[int], partitions: int) -> None:
         self.directory = directory
         self.python = python
+        self.buckets = tuple(buckets)
+        self.partitions = partitions
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.values = handle.getMapState("values", _NAME, _DATA)
+        self.task: _Task | None = None
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
-        from headrace.driver.staged_results import Stager
         from headrace.hosts.spark.collecting import collect_less
         from headrace.hosts.spark.telling import telling
         from headrace.model.allowed_python import allow
@@ -59,14 +64,17 @@ class BucketProcessor(StatefulProcessor):
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
         run = context.getLocalProperty("sql.streaming.queryId") or ""
-        store = _SparkStore(self.values)
+        if self.task is None:
+            own = [number for number in self.buckets if partition_of(number, self.partitions) == context.partitionId()]
+            self.task = _Task(Path(self.directory), batch, context.partitionId(), own, self.partitions)
+        task, store = self.task, _SparkStore(self.values)
         arrived = from_spark(rows)
         bucket = _kept.pop((run, bucket_number), None)
         with telling():
             if bucket is None or not bucket.can_run(store, arrived):
                 bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"), arrived)
-            stager = Stager(Path(self.directory), f"b{batch}", bucket.running, batch=batch)
-            out = bucket.run(arrived, batch, store, stager)
+            done = bucket.run(arrived, batch, store, task.stager.of(bucket))
+            out = list(task.rows.after(bucket_number, done))
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[run, bucket_number] = bucket
         else:
@@ -77,6 +85,18 @@ class BucketProcessor(StatefulProcessor):
 
     def close(self) -> None:
         pass
+
+
+class _Task:
+    """What the buckets of one task have in common in a micro-batch."""
+
+    def __init__(self, directory: Path, batch: int, number: int, buckets: Sequence[int], tasks: int) -> None:
+        from headrace.driver.staged_results import BucketStager, Writer, allowance_of
+        from headrace.worker.reports import TaskRows
+
+        writer = Writer(directory, f"b{batch}-{number}", batch=batch, task=number)
+        self.stager = BucketStager(writer, allowance_of(tasks))
+        self.rows = TaskRows(buckets, self.stager.finish)
 
 
 class _SparkStore:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 from pyspark.sql.types import StructType
@@ -109,7 +110,7 @@ class HeadraceReader(DataSourceStreamReader):
         return [TaskPartition(task, offset.commands, buckets) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from headrace.driver.staged_results import Stager
+        from headrace.driver.staged_results import IngestStager
         from headrace.hosts.spark.collecting import collect_less
         from headrace.hosts.spark.telling import telling
         from headrace.worker.wire import to_arrow
@@ -126,7 +127,7 @@ class HeadraceReader(DataSourceStreamReader):
                 if kept is not None and kept[0] is deployed
                 else deployed.ingest(partition.buckets, self.page, patience=_PATIENCE)
             )
-        stager = Stager(self.directory, f"i{task.time}-{task.number}", deployed.running)
+        stager = IngestStager(self.directory, f"b{_batch()}-i{task.number}", deployed.running)
         waiting: list[Row] = []
         size = 0
         with telling():
@@ -156,6 +157,13 @@ class HeadraceReader(DataSourceStreamReader):
         from headrace.model.allowed_python import allow
 
         allow(**self.python)
+
+
+def _batch() -> int:
+    """Return the number of the micro-batch to which the task of this worker belongs."""
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.getLocalProperty("streaming.sql.batchId") or 0)
 
 
 def _to_spark(offset: Offset) -> Json:

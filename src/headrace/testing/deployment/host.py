@@ -22,7 +22,7 @@ from headrace.driver.exclusion import exclude
 from headrace.driver.intake import TICK, Intake
 from headrace.driver.pause import pause, resume
 from headrace.driver.progress import read_progress
-from headrace.driver.staged_results import Stager
+from headrace.driver.staged_results import BucketStager, IngestStager, Writer
 from headrace.driver.turn import Turn
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.logs import mend
@@ -32,14 +32,15 @@ from headrace.testing.clock import VirtualClock
 from headrace.testing.deployment.spark import Logs, SparkFailure, StateStore
 from headrace.worker.bucket import Bucket
 from headrace.worker.ingest import Ingest, Task
+from headrace.worker.reports import TaskRows
 from headrace.worker.wire import Kind, Row
 
 #: A micro-batch takes so long.
 BATCH_TIME = 10 * MILLISECOND
 #: Results from this size on are staged; small, so that small histories stage.
 STAGE_BYTES = 100
-#: Exchanged pages from this size on are written by tasks: with two tuples or more.
-EXCHANGE_BYTES = 40
+#: A task of a bucket may send so many bytes of pages that it could write: one page with few tuples.
+ALLOWANCE = 840
 #: A deployment that is drained ends within so many micro-batches.
 MAX_BATCHES = 200
 
@@ -194,7 +195,8 @@ class SimulatedDeployment:
             deployed = worker.deployments.at(commands)
             if worker.ingest is None or worker.ingest[0] is not deployed:
                 worker.ingest = deployed, deployed.ingest(self.buckets, self.page)
-            stager = Stager(self.directory, f"i{task.time}-{task.number}", deployed.running, least=STAGE_BYTES)
+            name = f"b{batch}-i{task.number}"
+            stager = IngestStager(self.directory, name, deployed.running, least=STAGE_BYTES)
             rows = list(worker.ingest[1].run(task, stager))
         return rows
 
@@ -212,15 +214,10 @@ class SimulatedDeployment:
             else:
                 if bucket is None or not bucket.can_run(store, rows):
                     bucket = Bucket.restore(number, store, rows=rows)
-                stager = Stager(
-                    self.directory,
-                    f"b{batch}",
-                    bucket.running,
-                    batch=batch,
-                    least=STAGE_BYTES,
-                    least_exchanged=EXCHANGE_BYTES,
-                )
-                out = bucket.run(rows, batch, store, stager)
+                writer = Writer(self.directory, f"b{batch}-{number}", batch=batch, task=number)
+                stager = BucketStager(writer, ALLOWANCE, least=0)
+                task_rows = TaskRows([number], stager.finish)
+                out = list(task_rows.after(number, bucket.run(rows, batch, store, stager.of(bucket))))
                 worker.buckets[number] = bucket
                 if self.tasks is not None and not any(row.kind is Kind.STAGED for row in out):
                     self.tasks[before] = (tuple(out), store.encoded)
@@ -231,7 +228,8 @@ class SimulatedDeployment:
         commands = max((row.n for row in rows if row.kind is Kind.REPORT), default=self.deployments.count())
         deployed = self.deployments.at(commands)
         files.force(self.directory / "spark")
-        self.ended = self.delivery.deliver(batch, rows, deployed.running, BATCH_TIME / MILLISECOND)
+        took = BATCH_TIME / MILLISECOND
+        self.ended = self.delivery.deliver(batch, rows, deployed.running, took, buckets=self.buckets)
         self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=self.ended)
         if random.Random(f"{self.seed}/calls/{batch}").random() < 0.5:  # else they are still under way
             self.delivery.reactions.outbox.work()

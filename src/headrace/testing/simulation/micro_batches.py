@@ -16,7 +16,7 @@ from headrace.engine.statistics import QueryStatistics, Statistics, StreamCounts
 from headrace.graph.graph import VertexId
 from headrace.model.time import SECOND
 from headrace.operators.specs import Scan
-from headrace.worker.wire import Report
+from headrace.worker.wire import BucketNote, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class SimulatedDeployment:
     def _control(self, busy: float) -> None:
         counts = VertexCounts(busy_ns=round(busy / self.machine.cores * 1e9))
         reports = [
-            Report(bucket=number, time=self.planned, vertices={"filter": counts})
+            Report(buckets=[BucketNote(number, counts.busy_ns)], time=self.planned, vertices={"filter": counts})
             for number in range(self.machine.cores)
         ]
         guidance = self.control.after(self._statistics(), reports, self.running, self.now, self.machine.cores)
