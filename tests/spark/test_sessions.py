@@ -201,11 +201,23 @@ def test_any_spark_source_and_sink_can_be_named(spark, tmp_path):
             f"""CREATE STREAM numbers (id BIGINT, at TIMESTAMP) TIMESTAMP BY at SKEW 1 HOUR
             FROM SPARK (format 'parquet', path '{tmp_path}/in');
             CREATE QUERY sums AS SELECT sum(id) AS total, window_end FROM numbers [RANGE 10 SECONDS]
-              INTO SPARK (format 'orc', path '{tmp_path}/out');"""
+              INTO SPARK (format 'orc', path '{tmp_path}/out');
+            CREATE QUERY large AS
+              SELECT id, at, at - TIMESTAMP '1970-01-01 00:00:00' AS "a span", '{"x" * 5000}' AS x FROM numbers
+              INTO SPARK (format 'parquet', path '{tmp_path}/large');"""
         )
         session.drain(100)
+        # what tasks sent of the large results is not in it
+        assert session.statistics().sent.bytes < 100_000
     totals = sorted(row.total for row in spark.read.orc(str(tmp_path / "out")).collect())
     assert totals == [sum(range(w * 10, w * 10 + 10)) for w in range(10)]
+    epoch = dt.datetime(1970, 1, 1)  # noqa: DTZ001  results have no zone
+    rows = sorted(spark.read.parquet(str(tmp_path / "large")).collect())
+    assert [row.id for row in rows] == list(range(100))
+    assert [(row.at, row["a span"]) for row in rows] == [
+        (epoch + dt.timedelta(seconds=n), dt.timedelta(seconds=n)) for n in range(100)
+    ]
+    assert not list((tmp_path / "checkpoint" / "sinks").rglob("*.parquet"))
 
 
 def test_a_socket_is_read_and_its_lines_survive_in_the_spool(spark, tmp_path):

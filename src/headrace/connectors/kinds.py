@@ -64,7 +64,7 @@ _ANY_TIME = {("FILES", "parquet"), ("KAFKA", "arrow")}
 _DEFAULT_FORMATS = {"FILES": "parquet", "KAFKA": "json"}
 
 #: The sinks into which tasks can write.
-STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": files_sink}
+STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": files_sink, "SPARK": SparkSink}
 
 
 def make_source(stream: Stream, checkpoint: Path) -> Source:
