@@ -7,12 +7,14 @@ A file is named `<number>-<rows>.arrow`, so that a listing says what there is to
 micro-batches, or count the calls of `append`. An offset is the number of the first file that has not been read. A file
 without rows only keeps the number from which `append` goes on.
 
-Pages that change bucket are in several files with one number, the parts of a micro-batch. Each task writes one of its
-own, `<number>-<rows>-<writer>.arrow`. Only those count that the delivery has named (`driver.exchanges`).
+Where tasks write, several files have one number, the parts of a micro-batch: `<number>-<rows>-<writer>.arrow`. They
+count once the driver has named them: those of pages that change bucket in `progress.json` (`driver.exchanges`), those
+of a Spark source in a list beside them, `<number>-<rows>-list.arrow`.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
 
 from headrace.catalog.definitions import Stream, Timing
@@ -37,16 +40,23 @@ from headrace.storage.names import file_name
 #: Room for the rows of a file below its number in a sequence number.
 _SHIFT = 32
 _SUFFIX = ".arrow"
-_NAME = re.compile(rf"(\d+)-(\d+)(?:-(t\d+-\d+))?\{_SUFFIX}", re.ASCII)
+_NAME = re.compile(rf"(\d+)-(\d+)(?:-(t\d+-\d+|list))?\{_SUFFIX}", re.ASCII)
+#: The writer of a file that names others.
+_LIST = "list"
 _appending = threading.Lock()
 
 
 class Spooled(NamedTuple):
-    """A file that can be read; `writer` is the task that wrote it, or empty: the driver."""
+    """A file that can be read.
+
+    `writer` is the task that wrote it, or empty: the driver. `begin` is the number of rows before it in other files of
+    the same number. With the writer `list` the file names others, which have so many rows together.
+    """
 
     number: int
     rows: int
     writer: str = ""
+    begin: int = 0
 
     @property
     def name(self) -> str:
@@ -81,6 +91,12 @@ class Spool:
             sealed.replace(self.path(part), Page(rows).encode())
         return part
 
+    def put_list(self, number: int, parts: Sequence[Spooled]) -> None:
+        """Let the rows of a micro-batch be those in parts that tasks have written; until then they do not count."""
+        file = Spooled(number, sum(part.rows for part in parts), _LIST)
+        with _writing(self.path(file)):
+            sealed.replace(self.path(file), msgspec.json.encode([part.name for part in parts]))
+
     def append(self, rows: pl.DataFrame) -> None:
         """Add rows durably behind all others; one process at a time."""
         with _appending:
@@ -93,7 +109,24 @@ class Spool:
             file
             for file in self.all()
             if file.rows and file.number >= (start or 0) and (end is None or file.number < end)
+            if file.writer in ("", _LIST)
         ]
+
+    def parts(self, file: Spooled) -> list[Spooled]:
+        """Return the files in which the rows of a file are: itself, or those that it lists."""
+        if file.writer != _LIST:
+            return [file]
+        path = self.path(file)
+        try:
+            names = msgspec.json.decode(self._content(path), type=list[str])
+        except ValueError as error:  # DecodeError is one
+            raise sealed.damaged(path, error) from error
+        listed = [part for part in map(Spooled.named, names) if part is not None]
+        begins = itertools.accumulate((part.rows for part in listed), initial=0)
+        parts = [part._replace(begin=begin) for part, begin in zip(listed, begins, strict=False)]
+        if len(listed) != len(names) or sum(part.rows for part in parts) != file.rows:
+            raise sealed.damaged(path, f"it does not list {file.rows} rows")
+        return parts
 
     def between(self, start: Offset, end: Offset) -> list[Spooled]:
         """Return the files between two offsets; raise a fault if the last of them is gone."""
@@ -104,11 +137,11 @@ class Spool:
 
     def read(self, file: Spooled) -> pl.DataFrame:
         """Return the rows of a file."""
+        if file.writer == _LIST:
+            return pl.concat([self.read(part) for part in self.parts(file)])
         path = self.path(file)
         try:
-            rows = Page.decode(sealed.read(path)).rows
-        except FileNotFoundError:
-            raise self.lost(path) from None
+            rows = Page.decode(self._content(path)).rows
         except (pl.exceptions.PolarsError, ValueError, OSError) as error:
             raise sealed.damaged(path, error) from error
         if rows.height != file.rows:
@@ -147,6 +180,12 @@ class Spool:
             f"{what} was deleted before it was read", hint="restore the checkpoint directory, or start with a new one"
         )
 
+    def _content(self, path: Path) -> bytes:
+        try:
+            return sealed.read(path)
+        except FileNotFoundError:
+            raise self.lost(path) from None
+
     def all(self) -> list[Spooled]:
         """Return all files, in order."""
         listed = map(Spooled.named, files.names(self.directory))
@@ -180,8 +219,9 @@ class SpoolSource:
         return end
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
-        """Divide the files; a split is a list of [number, rows, writer]."""
-        return deal(self._spool.between(start, end), parallel)
+        """Divide the files; a split is a list of [number, rows, writer, begin]."""
+        waiting = self._spool.between(start, end)
+        return deal([part for file in waiting for part in self._spool.parts(file)], parallel)
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read files; with `columns`, only these."""
@@ -206,7 +246,7 @@ class SpoolSource:
 
     def _chunk(self, file: Spooled, first: int, raw: pl.DataFrame, schema: Schema) -> Slice:
         rows, wrong, reasons = typed(raw, schema)
-        begin = (file.number << _SHIFT) + first
+        begin = (file.number << _SHIFT) + file.begin + first
         seq = pl.int_range(begin, begin + raw.height, dtype=pl.Int64, eager=True).alias("seq")
         if wrong is None:
             return Slice(rows, seq)

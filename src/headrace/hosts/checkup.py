@@ -291,6 +291,9 @@ def _check_arrow(path: Path) -> None:
     expected = spooled.rows if spooled is not None else None
     if expected == 0:
         return  # it only keeps a number
+    if spooled is not None and spooled.writer == "list":
+        Spool(path.parent).parts(spooled)
+        return
     try:
         rows = len(Page.decode(data))
     except Exception as error:  # the reader of Arrow files has many

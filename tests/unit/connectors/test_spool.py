@@ -6,7 +6,7 @@ import pytest
 from headrace.catalog.definitions import Connector, Stream, Timing
 from headrace.connectors.connector import Source
 from headrace.connectors.spool import ExchangeSource, Spool, Spooled, exchange_spool, spool_source, stream_spool
-from headrace.errors import SourceFault
+from headrace.errors import HostFault, SourceFault
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 
@@ -106,6 +106,37 @@ def test_the_parts_of_a_micro_batch_lie_side_by_side(tmp_path: Path) -> None:
     assert [Spooled.named(part.name) for part in parts] == parts
     assert sorted(spool.all()) == sorted(parts)
     assert [spool.read(part)["id"].to_list() for part in parts] == [[1, 2], [3], [5]]
+
+
+def test_parts_count_once_they_are_listed_and_are_read_in_that_order(tmp_path: Path) -> None:
+    spool, source = stream_spool("s", tmp_path), spool_source(STREAM, tmp_path)
+    spool.put(3, rows(9))
+    parts = [spool.put_part(4, rows(1, 2), "t4-1"), spool.put_part(4, rows(3), "t0-1")]
+    spool.put_part(4, rows(7, 8, 9), "t0-2")  # of a lost attempt
+    assert source.latest(None, now=0, limit=100) == 4
+    spool.put_list(4, parts)
+    assert source.latest(None, now=0, limit=100) == 5
+    assert source.unread(3) == 4
+    assert read(source, None, 5) == [9, 1, 2, 3]
+    pieces = [piece for split in source.splits(None, 5, parallel=3) for piece in source.read(split)]
+    assert [seq for piece in pieces for seq in piece.seq] == [3 << 32, 4 << 32, (4 << 32) + 1, (4 << 32) + 2]
+    assert spool.read(spool.files(4)[0])["id"].to_list() == [1, 2, 3]
+    assert len(source.splits(4, 5, parallel=2)) == 2
+    assert source.keeps(5)
+    source.forget(5)
+    assert spool.all() == [Spooled(4, 0)]
+
+
+def test_a_list_of_parts_that_is_wrong_is_a_fault(tmp_path: Path) -> None:
+    spool = stream_spool("s", tmp_path)
+    spool.put_list(4, [spool.put_part(4, rows(1, 2), "t4-1")])
+    (file,) = spool.files()
+    (spool.directory / "000000000004-2-t4-1.arrow").unlink()
+    with pytest.raises(SourceFault, match="was deleted before it was read"):
+        spool.read(file)
+    spool.path(file).write_bytes(b"[]")
+    with pytest.raises(HostFault, match="does not list 2 rows"):
+        spool.read(file)
 
 
 def test_a_file_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:

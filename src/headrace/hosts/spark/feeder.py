@@ -1,22 +1,40 @@
-"""Reads a foreign Spark source with a streaming query of its own and leaves its rows in the stream's spool."""
+"""Reads a foreign Spark source with a streaming query of its own and leaves its rows in the stream's spool.
+
+The tasks that read write, too: files of their own if there is much, else pages for the driver, which writes one file.
+"""
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
+import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.definitions import Stream
 from headrace.connectors.secrets import with_secrets
-from headrace.connectors.spool import stream_spool
+from headrace.connectors.spool import Spool, Spooled, stream_spool
 from headrace.errors import SourceFault
+from headrace.model.page import Page
 from headrace.model.types import Type
+from headrace.storage import files
 from headrace.storage.names import file_name
 
+#: Parts are written once they have this size.
+_PART_BYTES = 16 * 1024 * 1024
+#: Less than this goes to the driver.
+_LEAST_BYTES = 64 * 1024
+_NOTE = "task BIGINT, place BIGINT, part STRING, page BINARY"
+#: The writer of what the driver got of tasks; no task has that number.
+_DRIVER = "t999999999-1"
 _SPARK_TYPES = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
 
 
@@ -47,16 +65,66 @@ def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQue
         ) from error
     spool = stream_spool(stream.name, directory)
 
-    def leave(rows: DataFrame, batch: int) -> None:
-        table = pl.from_arrow(rows.toArrow())
-        assert isinstance(table, pl.DataFrame)
-        spool.put(batch, table)
+    checkpoint = directory / "feeders" / file_name(stream.name)
 
-    return (
-        chosen.writeStream.foreachBatch(leave)
-        .option("checkpointLocation", str(directory / "feeders" / file_name(stream.name)))
-        .start()
-    )
+    def leave(rows: DataFrame, batch: int) -> None:
+        files.force(checkpoint)  # that the micro-batch reads just these rows, before anything shows it
+        if not spool.files(batch, batch + 1):  # else it was left before a crash
+            notes = rows.mapInArrow(partial(_written, spool, batch), _NOTE).collect()
+            leave_rows(spool, batch, [Note(*note) for note in notes])
+
+    return chosen.writeStream.foreachBatch(leave).option("checkpointLocation", str(checkpoint)).start()
+
+
+class Note(NamedTuple):
+    """What a task has read: rows in a part of the spool, or a small page."""
+
+    task: int
+    place: int  # among those of the task
+    part: str
+    page: bytes
+
+
+def leave_rows(spool: Spool, batch: int, notes: Sequence[Note]) -> None:
+    """Let the rows of a micro-batch be read, those of a task in its order."""
+    ordered = sorted(notes)
+    pages = [Page.decode(note.page).rows for note in ordered if not note.part]
+    parts = [part for note in ordered if (part := Spooled.named(note.part)) is not None]
+    if not parts:
+        spool.put(batch, pl.concat(pages) if pages else pl.DataFrame())
+        return
+    if pages:
+        parts.insert(0, spool.put_part(batch, pl.concat(pages), _DRIVER))
+    spool.put_list(batch, parts)
+
+
+def _written(spool: Spool, batch: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write what a task reads; yield notes for the driver."""
+    context = TaskContext.get()
+    assert context is not None
+    for note in write_parts(spool, batch, context.partitionId(), (pl.from_arrow(batch) for batch in batches)):
+        yield pa.RecordBatch.from_arrays([pa.array([value]) for value in note], names=Note._fields)
+
+
+def write_parts(spool: Spool, batch: int, task: int, frames: Iterable[pl.DataFrame | pl.Series]) -> Iterator[Note]:
+    """Write what a task reads in parts of about the same size; yield a note of each."""
+    waiting: list[pl.DataFrame] = []
+    size, counter = 0, itertools.count(1)
+    for frame in frames:
+        assert isinstance(frame, pl.DataFrame)
+        waiting += [frame] if frame.height else []
+        size += int(frame.estimated_size())
+        if size >= _PART_BYTES:
+            yield _note(spool, batch, task, next(counter), pl.concat(waiting))
+            waiting, size = [], 0
+    if waiting:
+        yield _note(spool, batch, task, next(counter), pl.concat(waiting))
+
+
+def _note(spool: Spool, batch: int, task: int, place: int, rows: pl.DataFrame) -> Note:
+    if rows.estimated_size() < _LEAST_BYTES:
+        return Note(task, place, "", Page(rows).encode())
+    return Note(task, place, spool.put_part(batch, rows, f"t{task}-{place}").name, b"")
 
 
 def settle(query: StreamingQuery, timeout: float = 10.0) -> None:
