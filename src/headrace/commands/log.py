@@ -18,6 +18,7 @@ import msgspec
 from headrace.commands.command import AddQuery, Command, FailQuery, decode_commands, encode_commands
 from headrace.commands.repairs import Repair, read_repairs, repaired, repaired_state
 from headrace.commands.running import Running
+from headrace.commands.tables import with_kept_tables
 from headrace.errors import HostFault
 from headrace.storage import files, sealed
 
@@ -50,6 +51,7 @@ class CommandLog:
             with self._lock:
                 count = self.count()
                 if commands:
+                    commands = tuple(with_kept_tables(command, self.directory.parent) for command in commands)
                     sealed.replace(self._path(count), encode_commands(commands))
         except OSError as error:
             raise HostFault(

@@ -20,6 +20,7 @@ from headrace.commands.command import AddQuery
 from headrace.commands.culprits import attribute
 from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of
+from headrace.commands.tables import sweep_tables
 from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
 from headrace.connectors.spool import Spooled, exchange_spool, stream_spool
@@ -117,7 +118,8 @@ class Delivery:
         """Continue where an earlier process was: delete what it left half done, before the first task runs."""
         self.open(running)
         self.bounds = read_progress(self.directory).bounds
-        swept = sum(files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes"))
+        swept = sum(files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes", "tables"))
+        sweep_tables(self.directory)
         # notes between tasks of a micro-batch that is repeated: a power cut may have cut them off
         notes = notes_in(self.directory)
         files.remove(*(notes / name for name in files.names(notes)), durable=False)

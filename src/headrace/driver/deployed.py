@@ -16,6 +16,7 @@ from headrace.commands.log import CommandLog
 from headrace.commands.repairs import Repair
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, placement_of
+from headrace.commands.tables import tables_in
 from headrace.connectors import make_source
 from headrace.connectors.connector import Source
 from headrace.connectors.spool import ExchangeSource, exchange_spool
@@ -26,6 +27,7 @@ from headrace.graph.place import Placement, place
 from headrace.model.streams import base_stream, exchange_stream
 from headrace.model.time import BEGIN
 from headrace.operators.specs import Exchange, Receive
+from headrace.storage import contents
 from headrace.worker.ingest import Ingest
 from headrace.worker.source_needs import Needed
 
@@ -70,6 +72,7 @@ class Deployments:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.log = CommandLog(directory / "commands")
+        contents.offer(tables_in(directory))
         self._sources: dict[str, Source] = {}
         self._known: dict[int, Deployed] = {}
         self._running = Running()

@@ -48,13 +48,16 @@ class BucketProcessor(StatefulProcessor):
         self.task: _Task | None = None
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
+        from headrace.commands.tables import tables_in
         from headrace.hosts.spark.collecting import collect_less
         from headrace.hosts.spark.telling import telling
         from headrace.model.allowed_python import allow
+        from headrace.storage import contents
         from headrace.worker.bucket import Bucket
         from headrace.worker.chunk_cache import ChunkCache
         from headrace.worker.wire import from_spark, to_spark
 
+        contents.offer(tables_in(Path(self.directory)))
         if not gc.get_freeze_count():
             collect_less()
             gc.freeze()  # imported objects stay: collecting a large bucket need not visit them

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import typing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET, UnsetType
 
 from headrace.errors import InternalError
 from headrace.model.expressions.expression import Cast, Column, Expr, Literal, columns, rebuilt
@@ -20,13 +20,15 @@ from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.operator import Operator
 from headrace.operators.partitioning import Keys, columns_in
 from headrace.operators.spec import Order, Spec
+from headrace.operators.tables import stored_table
 from headrace.operators.text import equalities, with_inputs
 
 
 class TableJoin(Spec, frozen=True, tag="table_join"):
     """Each tuple with the table rows that agree on all `keys` (tuple expression = table column) and satisfy `residual`.
 
-    `rows` is the table as an Arrow IPC stream, `table_names` its columns' names in the output, which `residual` uses.
+    `rows` is the table as an Arrow IPC stream, or empty if there is a `digest` of it (`operators.tables`).
+    `table_names` are its columns' names in the output, which `residual` uses.
     NULL keys never match. A left join pads a tuple that has no partner.
     """
 
@@ -36,6 +38,7 @@ class TableJoin(Spec, frozen=True, tag="table_join"):
     keys: tuple[tuple[Expr, str], ...]
     residual: Expr | None
     table_names: tuple[str, ...]
+    digest: str | UnsetType = UNSET  # not NULL, so that others are called as ever
 
     @property
     def is_stateless(self) -> bool:
@@ -68,7 +71,7 @@ class TableJoinOperator(Operator):
     """
 
     def __init__(self, spec: TableJoin) -> None:
-        stored = pl.read_ipc_stream(io.BytesIO(spec.rows))
+        stored = stored_table(spec.rows, spec.digest)
         types = spec.schema.polars()
         table = stored.select([pl.col(name).cast(type_) for name, type_ in types.items()])
         common = [_common(expr, spec.schema, name) for expr, name in spec.keys]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from headrace.errors import OperatorFault
 from headrace.model.python_target import PythonTarget
 from headrace.model.schema import Schema
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.expressions.lookup import candidates
+from headrace.operators.tables import stored_table
 
 
 class Archive(Protocol):
@@ -24,7 +24,7 @@ class Archive(Protocol):
 
 
 class StoredRows(Struct, frozen=True, tag="stored_rows"):
-    """The rows of a table as an Arrow IPC stream; `column` has the values, `keys` are compared.
+    """The rows of a table as an Arrow IPC stream, or by digest; `column` has the values, `keys` are compared.
 
     Of several rows the first counts.
     """
@@ -33,6 +33,7 @@ class StoredRows(Struct, frozen=True, tag="stored_rows"):
     schema: Schema
     keys: tuple[str, ...]
     column: str
+    digest: str | UnsetType = UNSET  # not NULL, so that vertices of others are called as ever
 
     def open(self) -> Archive:
         return _Table(self)
@@ -64,9 +65,7 @@ ArchiveSpec: TypeAlias = StoredRows | PythonFunction
 class _Table:
     def __init__(self, spec: StoredRows) -> None:
         types = spec.schema.polars()
-        table = pl.read_ipc_stream(io.BytesIO(spec.rows)).select(
-            [pl.col(name).cast(type_) for name, type_ in types.items()]
-        )
+        table = stored_table(spec.rows, spec.digest).select([pl.col(name).cast(type_) for name, type_ in types.items()])
         table = table.drop_nulls([spec.column, *spec.keys])
         hashes = hash_columns([table[name] for name in spec.keys])
         order = np.argsort(hashes, kind="stable")  # rows of one key stay in their order

@@ -1,0 +1,69 @@
+"""Stored tables of commands: large ones are kept beside the log, by digest, and commands name them only.
+
+Otherwise a table would travel with the command to every bucket, and lie in the state of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from headrace.commands.command import AddQuery, Command
+from headrace.graph.graph import Graph
+from headrace.operators.specs import Impute, Spec, TableJoin
+from headrace.operators.tuples.archives import StoredRows
+from headrace.storage import contents, files
+
+#: Smaller tables stay in the command.
+INLINE_BYTES = 16 * 1024
+_Keep = Callable[[bytes], str]
+
+
+def tables_in(checkpoint: Path) -> Path:
+    """Return where a checkpoint keeps tables."""
+    return checkpoint / "tables"
+
+
+def with_kept_tables(command: Command, checkpoint: Path) -> Command:
+    """Return a command whose large tables are kept in a checkpoint; ids of vertices stay as they are."""
+    if not isinstance(command, AddQuery):
+        return command
+
+    def keep(data: bytes) -> str:
+        return contents.keep(tables_in(checkpoint), data)
+
+    start_on, stop_on = (
+        None if graph is None else _graph(graph, keep)
+        for graph in (command.activation.start_on, command.activation.stop_on)
+    )
+    activation = replace(command.activation, start_on=start_on, stop_on=stop_on)
+    return replace(command, graph=_graph(command.graph, keep), activation=activation)
+
+
+def sweep_tables(checkpoint: Path) -> int:
+    """Delete tables that no command in the log names, and no snapshot; return how many these were."""
+    known = files.names(tables_in(checkpoint))
+    if not known:
+        return 0
+    log = checkpoint / "commands"
+    texts = [files.read_if_exists(log / name) or b"" for name in files.names(log)]
+    stale = [digest for digest in known if not any(digest.encode() in text for text in texts)]
+    files.remove(*(tables_in(checkpoint) / digest for digest in stale), durable=False)
+    return len(stale)
+
+
+def _graph(graph: Graph, keep: _Keep) -> Graph:
+    vertices = tuple(replace(vertex, spec=_spec(vertex.spec, keep)) for vertex in graph)
+    return Graph(vertices) if vertices != graph.vertices else graph
+
+
+def _spec(spec: Spec, keep: _Keep) -> Spec:
+    match spec:
+        case TableJoin() if len(spec.rows) >= INLINE_BYTES:
+            return replace(spec, rows=b"", digest=keep(spec.rows))
+        case Impute(archive=StoredRows() as archive) if len(archive.rows) >= INLINE_BYTES:
+            return replace(spec, archive=replace(archive, rows=b"", digest=keep(archive.rows)))
+        case _:
+            return spec
