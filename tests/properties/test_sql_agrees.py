@@ -44,6 +44,33 @@ QUERIES = [
         f"SELECT k, count(*) AS n, sum(v)::BIGINT AS total, {_BUCKET} AS window_start, "
         f"{_BUCKET} + INTERVAL 10 SECOND AS window_end FROM a GROUP BY ALL",
     ),
+    *(
+        (
+            f"SELECT k, {call} AS r, window_end FROM a [RANGE 10 SECONDS] GROUP BY k",
+            f"SELECT k, {theirs or call} AS r, {_BUCKET} + INTERVAL 10 SECOND AS window_end FROM a GROUP BY ALL",
+        )
+        for call, theirs in (
+            ("median(v)", None),
+            ("percentile(v, 0.3)", "quantile_cont(v, 0.3)"),
+            ("percentile_cont(0.9) WITHIN GROUP (ORDER BY v)", "quantile_cont(v, 0.9)"),
+            ("percentile_cont(0.2) WITHIN GROUP (ORDER BY v DESC)", "quantile_cont(v, 0.8)"),
+            ("approx_percentile(v, 0.4)", "quantile_disc(v, 0.4)"),
+            ("approx_count_distinct(v)", "count(DISTINCT v)"),
+            ("sum(DISTINCT v)", "sum(DISTINCT v)::BIGINT"),
+            ("avg(DISTINCT v)", None),
+            ("max_by(v, v * 10 - second(at))", """max_by(v, v * 10 - second("at"))"""),
+            ("max(v) FILTER (WHERE v < 5)", None),
+            ("median(v) FILTER (WHERE v > 2)", None),
+            ("count_if(v > 3)", "coalesce(count_if(v > 3), 0)::BIGINT"),
+            ("bool_and(v > 1)", None),
+            ("bool_or(v > 7)", None),
+            ("every(v < 8)", "bool_and(v < 8)"),
+            ("round(var_pop(v), 9)", None),
+            ("round(stddev_pop(v), 9)", None),
+            ("round(covar_pop(v, second(at)), 9)", """round(covar_pop(v, second("at")), 9)"""),
+            ("round(covar_samp(v, second(at)), 9)", """round(covar_samp(v, second("at")), 9)"""),
+        )
+    ),
     (
         "SELECT count(*) AS n, window.end AS until FROM a GROUP BY window(at, '10 seconds', '4 seconds')",
         "SELECT count(*) AS n, w + INTERVAL 10 SECOND AS until FROM a, "

@@ -30,7 +30,6 @@ _WINDOW_ENDS = "write the window in GROUP BY as well, or FROM stream [RANGE 5 MI
 _PREVIOUS = "DIFF(x) OVER (PARTITION BY id) compares a tuple with the one before it"
 _RANK = "for the top rows of a window, join its counts with themselves: docs/recipes.md, Top N per window"
 _ONE_CATALOG = "leave it out: all names are in one catalog"
-_BEST_ROW = "join the window with its maximum: docs/recipes.md, Top N per window, with <= 1"
 _JSON_COLUMNS = "write get_json_object(s, '$.name'); a source reads JSON records as columns with format 'json'"
 _AS_QUERY = "write CREATE QUERY name AS SELECT ..., or CREATE VIEW name AS SELECT ... to only name it"
 _SOURCE = "write FROM KIND (options), such as FROM FILES (path 'data', format 'parquet')"
@@ -202,14 +201,6 @@ FUNCTIONS = {
     "array_agg": _OWN_AGGREGATE,
     "collect_list": _OWN_AGGREGATE,
     "collect_set": _OWN_AGGREGATE,
-    "median": _OWN_AGGREGATE,
-    "mode": _OWN_AGGREGATE,
-    "percentile": _OWN_AGGREGATE,
-    "percentile_cont": _OWN_AGGREGATE,
-    "percentile_disc": _OWN_AGGREGATE,
-    "approx_percentile": _OWN_AGGREGATE,
-    "approx_count_distinct": "write count(DISTINCT x)",
-    "approx_distinct": "write count(DISTINCT x)",
     "row_number": _RANK,
     "rank": _RANK,
     "dense_rank": _RANK,
@@ -242,17 +233,11 @@ FUNCTIONS = {
     "extractjsonfield": _JSON_COLUMNS,
     "json_query": _JSON_COLUMNS,
     "jsonb_extract_path": _JSON_COLUMNS,
-    "max_by": _BEST_ROW,
-    "min_by": _BEST_ROW,
-    "arg_max": _BEST_ROW,
-    "arg_min": _BEST_ROW,
     "topk": _RANK,
     "topkdistinct": _RANK,
     "percent_rank": _RANK,
     "latest_by_offset": "write last(x)",
     "earliest_by_offset": "write first(x)",
-    "last_value": "write last(x)",
-    "first_value": "write first(x)",
     "lastever": "write last(x)",
     "firstever": "write first(x)",
     "prev": _PREVIOUS,

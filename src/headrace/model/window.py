@@ -82,13 +82,21 @@ class While(Struct, frozen=True, tag="while"):
 Window: TypeAlias = Range | Sliding | Rows | Session | Landmark | While
 
 
-class AggregateCall(Struct, frozen=True):
-    """One aggregate of a group: `function` is a name of AGGREGATES, or 'python:module:Class' for a user's own."""
+class AggregateCall(Struct, frozen=True, omit_defaults=True):
+    """One aggregate of a group: `function` is a name of AGGREGATES, or 'python:module:Class' for a user's own.
+
+    `more` are its further arguments: what max_by compares, the fraction of a percentile.
+    """
 
     name: str
     function: str
     arg: Expr | None
     type: Type
+    more: tuple[Expr, ...] = ()
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        return self.more if self.arg is None else (self.arg, *self.more)
 
 
 class Extent(Struct, frozen=True):

@@ -61,7 +61,7 @@ def _equality(left: Expr, right: Expr | str) -> str:
 
 def _call(call: AggregateCall) -> str:
     function = call.function.rpartition(":")[2]  # of 'python:module:Class'
-    return function if call.arg is None else f"{function}({format_expr(call.arg)})"
+    return f"{function}({listed(call.args)})" if call.args else function
 
 
 def _partition(by: Sequence[Expr]) -> str:

@@ -69,7 +69,7 @@ def _name_faults(node: Node) -> Iterator[str]:
 def _aggregate_faults(node: nodes.Aggregate) -> Iterator[str]:
     schema = node.input.schema
     groups = [expr for _, expr in node.keys]
-    arguments = [call.arg for call in node.calls if call.arg is not None]
+    arguments = [arg for call in node.calls for arg in call.args]
     yield from _faults_of([*groups, *arguments, *window_expressions(node.window)], schema)
     if isinstance(node.window, While):
         yield from _predicate_faults(node.window.predicate, schema)

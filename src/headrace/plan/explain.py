@@ -166,7 +166,8 @@ def _expressions(exprs: Iterable[Expr]) -> str:
 
 
 def _call(call: AggregateCall) -> str:
-    return f"{call.function}({'*' if call.arg is None else format_expr(call.arg)}) AS {format_name(call.name)}"
+    args = ", ".join(map(format_expr, call.args)) or "*"
+    return f"{call.function}({args}) AS {format_name(call.name)}"
 
 
 def _names(names: Iterable[str]) -> str:

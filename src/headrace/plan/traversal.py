@@ -111,7 +111,10 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             )
         case nodes.Aggregate(input=below, window=window, keys=groups, calls=calls):
             named = tuple((name, change(expr)) for name, expr in groups)
-            changed = tuple(AggregateCall(call.name, call.function, optional(call.arg), call.type) for call in calls)
+            changed = tuple(
+                AggregateCall(call.name, call.function, optional(call.arg), call.type, tuple(map(change, call.more)))
+                for call in calls
+            )
             return nodes.Aggregate(below, _replace_in_window(window, change), named, changed)
 
 

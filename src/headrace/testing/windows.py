@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from headrace.model.expressions.expression import Column
+from headrace.model.expressions.expression import Column, Literal
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import BEGIN
@@ -23,13 +23,19 @@ History: TypeAlias = list[list[Row] | int | None]
 
 _V = Column("v", Type.DOUBLE)
 _TYPES = {"count": Type.BIGINT, "count_distinct": Type.BIGINT}
-_FUNCTIONS = ("count", "sum", "avg", "min", "max", "stddev", "variance", "count_distinct", "first", "last")
+_FUNCTIONS = (
+    "count", "sum", "avg", "min", "max", "stddev", "variance", "count_distinct", "first", "last", "var_pop",
+    "sum_distinct", "mode",
+)  # fmt: skip
 
 KEYS = (("k", Column("k", Type.INT)),)
 #: Every function of `v`, and a user's aggregate.
 CALLS = (
     AggregateCall("n", "count", None, Type.BIGINT),
     *(AggregateCall(f"{name}_v", name, _V, _TYPES.get(name, Type.DOUBLE)) for name in _FUNCTIONS),
+    AggregateCall("median", "percentile", _V, Type.DOUBLE, (Literal(0.5, Type.DOUBLE),)),
+    AggregateCall("latest_k", "max_by", Column("k", Type.INT), Type.INT, (_V,)),
+    AggregateCall("covariance", "covar_pop", _V, Type.DOUBLE, (Column("k", Type.INT),)),
     AggregateCall("squares", "python:headrace.testing.windows:SumOfSquares", _V, Type.DOUBLE),
 )
 
@@ -72,9 +78,29 @@ def expect(rows: Iterable[dict[str, Any]], **more: Any) -> tuple[tuple[str, Any]
         "count_distinct_v": len(set(values)),
         "first_v": ordered[0]["v"],
         "last_v": ordered[-1]["v"],
+        "var_pop_v": statistics.pvariance(values) if values else None,
+        "sum_distinct_v": sum(set(values)) if values else None,
+        "mode_v": min(statistics.multimode(values), default=None),
+        "median": statistics.median(values) if values else None,
+        "latest_k": _at_greatest(ordered),
+        "covariance": _covariance([(row["v"], row["k"]) for row in ordered if None not in (row["v"], row["k"])]),
         "squares": sum(value * value for value in values),
     }
     return _plain({**result, **more})
+
+
+def _at_greatest(rows: Sequence[Row]) -> int | None:
+    """Return the k where v is greatest; of several the least, None before all."""
+    known = [row for row in rows if row["v"] is not None]
+    keys = [row["k"] for row in known if row["v"] == max(other["v"] for other in known)]
+    return None if None in keys else min(keys, default=None)
+
+
+def _covariance(pairs: Sequence[tuple[float, float]]) -> float | None:
+    if not pairs:
+        return None
+    means = [statistics.fmean(pair[i] for pair in pairs) for i in (0, 1)]
+    return statistics.fmean((x - means[0]) * (y - means[1]) for x, y in pairs)
 
 
 def results(elements: Iterable[Element]) -> list[tuple[tuple[str, Any], ...]]:

@@ -322,6 +322,10 @@ def _numeric_sum(types: Sequence[Type]) -> Type | None:
     return _arithmetic(types)
 
 
+def _first_number(types: Sequence[Type]) -> Type | None:
+    return types[0] if types[0].is_numeric else None
+
+
 def _same(types: Sequence[Type]) -> Type | None:
     return types[0]
 
@@ -336,7 +340,28 @@ AGGREGATES: dict[str, Function] = {
     "max": Function(1, 1, _same, "greatest value"),
     "stddev": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
     "variance": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
+    "var_pop": Function(1, 1, _fixed(_D, "number"), "variance of the values themselves"),
+    "stddev_pop": Function(1, 1, _fixed(_D, "number"), "standard deviation of the values themselves"),
+    "covar_samp": Function(2, 2, _fixed(_D, "number"), "covariance of a sample of pairs; NULL below two"),
+    "covar_pop": Function(2, 2, _fixed(_D, "number"), "covariance of the pairs themselves"),
+    "corr": Function(
+        2, 2, _fixed(_D, "number"), "correlation of pairs; NULL below two, or if one of them never varies"
+    ),
     "count_distinct": Function(1, 1, _fixed(_I, "any"), "number of different values that are not NULL"),
+    "approx_count_distinct": Function(1, 2, _fixed(_I, "any", "number"), "the same; the result is exact"),
+    "sum_distinct": Function(1, 1, _numeric_sum, "sum of the different values"),
+    "avg_distinct": Function(1, 1, _fixed(_D, "number"), "mean of the different values"),
+    "median": Function(1, 1, _fixed(_D, "number"), "the middle value, or the mean of the two in the middle"),
+    "percentile": Function(2, 2, _fixed(_D, "number"), "percentile(x, 0.9), interpolated; the fraction is a literal"),
+    "percentile_disc": Function(2, 2, _fixed(_D, "number"), "the least value that reaches the fraction; a literal"),
+    "approx_percentile": Function(
+        2, 3, _first_number, "the least value that reaches the fraction, in its own type; the result is exact"
+    ),
+    "mode": Function(1, 1, _same, "the most frequent value; of several the least"),
+    "max_by": Function(2, 2, _same, "max_by(x, y): x where y is greatest; of several the least x, NULL before all"),
+    "min_by": Function(2, 2, _same, "min_by(x, y): x where y is least; of several the least x, NULL before all"),
+    "bool_and": Function(1, 1, _fixed(_B, _B), "true if all values are"),
+    "bool_or": Function(1, 1, _fixed(_B, _B), "true if one of the values is"),
     "first": Function(
         1, 1, _same, "value of the earliest row, NULL included; ties by arrival, of a derived stream the least value"
     ),
@@ -350,3 +375,9 @@ AGGREGATES: dict[str, Function] = {
         1, 1, _same, "value of the latest row, NULL included; ties by arrival, of a derived stream the greatest value"
     ),
 }
+
+#: Aggregates that the binder writes as another one.
+COMPUTED_BY = {
+    "median": "percentile", "approx_percentile": "percentile_disc", "approx_count_distinct": "count_distinct",
+    "bool_and": "min", "bool_or": "max",
+}  # fmt: skip

@@ -143,7 +143,7 @@ def _extremes(
     """Return the partials that cannot decide a greatest (least) value, if they count for nothing else."""
     if not values:
         return ()
-    kinds = {(call.function, call.arg) for call in spec.calls}
+    kinds = {(call.function, call.args) for call in spec.calls}
     call = spec.calls[0]
     if len(kinds) > 1 or call.function not in ("min", "max") or call.arg is None or not isinstance(spec.window, Range):
         return None

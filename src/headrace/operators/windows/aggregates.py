@@ -14,6 +14,7 @@ import polars as pl
 
 from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Column, Expr
+from headrace.model.expressions.expression import Literal as Constant
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
@@ -22,6 +23,8 @@ from headrace.model.window import AggregateCall
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.windows.user_aggregates import UserAggregate, load
 
+#: Functions whose partials hold values.
+_KEEPING = ("count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode")
 #: GroupKeys of a group: the output name of each and the expression that computes it.
 GroupKeys: TypeAlias = tuple[tuple[str, Expr], ...]
 
@@ -67,8 +70,20 @@ class Aggregates:
         self.needs_order = any(call.function in ("first", "last") for call in self.calls)
         args = list(dict.fromkeys(call.arg for call in self.calls if call.arg is not None))
         self._inputs = [compile_expr(expr).alias(name) for name, expr in self.keys]
+        # after all first arguments, whose numbers others know
+        args += [
+            expr for call in self.calls for expr in call.more if not isinstance(expr, Constant) and expr not in args
+        ]
+        args = list(dict.fromkeys(args))
         self._inputs += [compile_expr(arg).alias(f"__a{i}") for i, arg in enumerate(args)]
-        splits = [split(call, "" if call.arg is None else f"__a{args.index(call.arg)}") for call in self.calls]
+        splits = [
+            split(
+                call,
+                "" if call.arg is None else f"__a{args.index(call.arg)}",
+                *(f"__a{args.index(expr)}" for expr in call.more if not isinstance(expr, Constant)),
+            )
+            for call in self.calls
+        ]
         self.parts = list({part.name: part for divided in splits for part in divided.parts}.values())
         self._finals = [
             divided.final.cast(call.type.polars).alias(call.name)
@@ -129,8 +144,13 @@ class Aggregates:
         )
 
 
-def split(call: AggregateCall, arg: str) -> Split:
-    """Say how a call over the column `arg` is computed in parts."""
+def keeps_values(call: AggregateCall) -> bool:
+    """Return whether the partials of a call grow with the number of values."""
+    return call.function in _KEEPING or is_python_target(call.function)
+
+
+def split(call: AggregateCall, arg: str, other: str = "") -> Split:
+    """Say how a call over the column `arg`, and maybe another one, is computed in parts."""
     x = pl.col(arg)
     match call.function:
         case "count":
@@ -155,14 +175,27 @@ def split(call: AggregateCall, arg: str) -> Split:
             return _variance(arg, lambda value: value)
         case "stddev":
             return _variance(arg, lambda value: value.sqrt())
+        case "var_pop":
+            return _variance(arg, lambda value: value, fewer=0)
+        case "stddev_pop":
+            return _variance(arg, lambda value: value.sqrt(), fewer=0)
+        case "covar_pop" | "covar_samp" | "corr":
+            return _covariance(call.function, arg, other)
         case "count_distinct":
-            name = f"{arg}_distinct"
-            part = Part(
-                name,
-                x.drop_nulls().unique(maintain_order=True),
-                pl.col(name).explode(empty_as_null=False, keep_nulls=False).unique(maintain_order=True),
-            )
-            return Split((part,), pl.col(name).list.len())
+            part = _distinct(arg)
+            return Split((part,), pl.col(part.name).list.len())
+        case "sum_distinct" | "avg_distinct":
+            part = _distinct(arg)
+            values = pl.col(part.name).list.eval(pl.element().cast(call.type.polars))
+            combined = values.list.sum() if call.function == "sum_distinct" else values.list.mean()
+            return Split((part,), pl.when(pl.col(part.name).list.len() > 0).then(combined))
+        case "percentile" | "percentile_disc":
+            return _percentile(call, arg)
+        case "mode":
+            part = _values(arg)
+            return Split((part,), pl.col(part.name).list.eval(pl.element().mode()).list.sort().list.first())
+        case "max_by" | "min_by":
+            return _of_extreme(call.function, arg, other)
         case "first" | "last":
             return _extreme(arg, call.function)
         case _:
@@ -191,8 +224,82 @@ def _unless_empty(count: Part, value: pl.Expr) -> pl.Expr:
     return pl.when(pl.col(count.name) > 0).then(value)
 
 
-def _variance(arg: str, shape: Callable[[pl.Expr], pl.Expr]) -> Split:
-    """Count, mean and M2 (sum of squared distances from the mean).
+def _distinct(arg: str) -> Part:
+    name = f"{arg}_distinct"
+    return Part(
+        name,
+        pl.col(arg).drop_nulls().unique(maintain_order=True),
+        pl.col(name).explode(empty_as_null=False, keep_nulls=False).unique(maintain_order=True),
+    )
+
+
+def _values(arg: str) -> Part:
+    """Keep all values, as a list."""
+    name = f"{arg}_values"
+    return Part(name, pl.col(arg).drop_nulls(), pl.col(name).explode(empty_as_null=False, keep_nulls=False))
+
+
+def _percentile(call: AggregateCall, arg: str) -> Split:
+    """Interpolate between the two values nearest to a fraction of all, or take the first that reaches it."""
+    part, (fraction,) = _values(arg), call.more
+    share = float(fraction.value or 0.0) if isinstance(fraction, Constant) else 0.0
+    ordered = pl.col(part.name).list.sort()
+    count = ordered.list.len().cast(pl.Int64)
+    if call.function == "percentile_disc":
+        place = ((count * share).ceil().cast(pl.Int64) - 1).clip(lower_bound=0)
+        return Split((part,), ordered.list.get(place, null_on_oob=True))
+    place = (count - 1).clip(lower_bound=0) * share
+    below, above = place.floor(), place.ceil()
+    low, high = (ordered.list.get(index.cast(pl.Int64), null_on_oob=True).cast(pl.Float64) for index in (below, above))
+    between = (above - place) * low + (place - below) * high
+    return Split((part,), pl.when(low == high).then(low).otherwise(between))
+
+
+def _of_extreme(function: str, arg: str, other: str) -> Split:
+    """Return the value where another is greatest (least); of several the least value, NULL before all."""
+    name = f"{arg}_{other}_{function}"
+    known, falling = pl.col(other).is_not_null(), [function == "max_by", False]
+    row = pl.struct(pl.col(other).alias("by"), pl.col(arg).alias("value")).filter(known)
+    fold = row.sort_by(pl.col(other).filter(known), pl.col(arg).filter(known), descending=falling, nulls_last=False)
+    by, value = (pl.col(name).struct.field(part) for part in ("by", "value"))
+    kept = pl.col(name).filter(by.is_not_null())
+    merge = kept.sort_by(
+        by.filter(by.is_not_null()), value.filter(by.is_not_null()), descending=falling, nulls_last=False
+    )
+    return Split((Part(name, fold.first(), merge.first()),), pl.col(name).struct.field("value"))
+
+
+def _covariance(function: str, arg: str, other: str) -> Split:
+    """Count, means, and sums of products of distances from the means, of pairs without NULL; merged as variances are.
+
+    As in Spark, a correlation is NULL if one of the two does not vary.
+    """
+    prefix = f"{arg}_{other}"
+    both = pl.col(arg).is_not_null() & pl.col(other).is_not_null()
+    x, y = (pl.when(both).then(pl.col(name)).cast(pl.Float64) for name in (arg, other))
+    n, mean_x, mean_y = (pl.col(f"{prefix}_{part}") for part in ("pairs", "mean_x", "mean_y"))
+    whole_x, whole_y = ((n * mean).sum() / n.sum().clip(lower_bound=1) for mean in (mean_x, mean_y))
+    parts = [
+        Part(f"{prefix}_pairs", both.sum().cast(pl.Int64), n.sum()),
+        Part(f"{prefix}_mean_x", x.mean().fill_null(0.0), whole_x),
+        Part(f"{prefix}_mean_y", y.mean().fill_null(0.0), whole_y),
+    ]
+    distances = {"x": (x - x.mean(), mean_x - whole_x), "y": (y - y.mean(), mean_y - whole_y)}
+    for left, right in ("xy", "xx", "yy") if function == "corr" else ("xy",):
+        name = f"{prefix}_{left}{right}"
+        raw = (distances[left][0] * distances[right][0]).sum()
+        moved = (n * distances[left][1] * distances[right][1]).sum()
+        parts.append(Part(name, raw, pl.col(name).sum() + moved))
+    product = pl.col(f"{prefix}_xy")
+    if function == "corr":
+        spread = (pl.col(f"{prefix}_xx") * pl.col(f"{prefix}_yy")).sqrt()
+        return Split(tuple(parts), pl.when((n > 1) & (spread != 0.0)).then(product / spread))
+    fewer = int(function == "covar_samp")
+    return Split(tuple(parts), pl.when(n > fewer).then(product / (n - fewer)))
+
+
+def _variance(arg: str, shape: Callable[[pl.Expr], pl.Expr], *, fewer: int = 1) -> Split:
+    """Count, mean and M2 (sum of squared distances from the mean); `fewer` is 1 for a sample.
 
     Merged by Chan, Golub and LeVeque's formula for many samples.
     """
@@ -204,7 +311,7 @@ def _variance(arg: str, shape: Callable[[pl.Expr], pl.Expr]) -> Split:
         Part(f"{arg}_mean", x.mean().fill_null(0.0), whole),
         Part(f"{arg}_m2", (x.var(ddof=0) * x.count()).fill_null(0.0), m2.sum() + (n * (mean - whole) ** 2).sum()),
     )
-    return Split(parts, pl.when(n > 1).then(shape(m2 / (n - 1))))
+    return Split(parts, pl.when(n > fewer).then(shape(m2 / (n - fewer))))
 
 
 def _extreme(arg: str, function: str) -> Split:

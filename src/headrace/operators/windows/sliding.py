@@ -10,7 +10,6 @@ import polars as pl
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
-from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding
@@ -20,7 +19,7 @@ from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import aggregation
-from headrace.operators.windows.aggregates import Aggregates, GroupKeys
+from headrace.operators.windows.aggregates import Aggregates, GroupKeys, keeps_values
 from headrace.operators.windows.slices import firsts, fold_slices, group_numbers, merge_prefixes
 
 #: Timestamp of the first tuple that a group ever had; Int64.
@@ -147,9 +146,7 @@ class _Growing(Operator):
         self._next = 0
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
-        lists = any(
-            call.function == "count_distinct" or is_python_target(call.function) for call in self._aggregates.calls
-        )
+        lists = any(map(keeps_values, self._aggregates.calls))
         return tuple(
             self._piece(rows) for rows in page.rows.iter_slices(_PIECE_ROWS if lists else 2**31) if rows.height
         )

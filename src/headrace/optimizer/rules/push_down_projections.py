@@ -86,7 +86,10 @@ def _narrow_project(node: nodes.Project, needed: Names) -> tuple[tuple[Names, ..
 def _narrow_aggregate(node: nodes.Aggregate, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     calls = tuple(call for call in node.calls if call.name in needed)
     read = _reads(
-        frozenset(), (expr for _, expr in node.keys), *(call.arg for call in calls), *window_expressions(node.window)
+        frozenset(),
+        (expr for _, expr in node.keys),
+        *(arg for call in calls for arg in call.args),
+        *window_expressions(node.window),
     )
     if _depends_on_order(node.window, calls):
         read = _whole_unless_base(node.input, read)

@@ -115,23 +115,23 @@ def _ones(node: Node) -> Node:
 
 
 def _aggregate(node: nodes.Aggregate, below: Node) -> Node:
-    calls: dict[tuple[str, Expr | None], AggregateCall] = {}
+    calls: dict[tuple[str, tuple[Expr, ...]], AggregateCall] = {}
     taken = set(node.schema.names)
 
     def total(arg: Expr) -> Column:
         """Return the column of the aggregate that holds the sum of `arg` over the group."""
-        if ("sum", arg) not in calls:
+        if ("sum", (arg,)) not in calls:
             name = next(name for number in range(len(taken) + 1) if (name := f"w{number}") not in taken)
             taken.add(name)
-            calls["sum", arg] = AggregateCall(name, "sum", arg, Type.DOUBLE)
-        return Column(calls["sum", arg].name, Type.DOUBLE)
+            calls["sum", (arg,)] = AggregateCall(name, "sum", arg, Type.DOUBLE)
+        return Column(calls["sum", (arg,)].name, Type.DOUBLE)
 
     columns: list[tuple[str, Expr]] = [(name, Column(name, expr.type)) for name, expr in node.keys]
     for call in node.calls:
         if call.function in _SCALED:
             columns.append((call.name, _scaled(call, total)))
         else:
-            calls[call.function, call.arg] = call
+            calls[call.function, call.args] = call
             columns.append((call.name, Column(call.name, call.type)))
     columns += [(field.name, Column(field.name, field.type)) for field in node.schema.fields[-2:]]
     return nodes.Project(replace(node, input=below, calls=tuple(calls.values())), tuple(columns))

@@ -15,7 +15,7 @@ from headrace.catalog.definitions import Aggregate
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language.syntax.modifiers import modifier_of
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
-from headrace.model.expressions.functions import AGGREGATES
+from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import TS
 from headrace.model.types import Type, common_type
@@ -49,7 +49,7 @@ class Grouping:
         self._places: dict[str, Span | None] = {}
         self._aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
         self._taken = set(BOUNDS)
-        self._calls: dict[tuple[str, Expr | None], AggregateCall] = {}
+        self._calls: dict[tuple[str, tuple[Expr, ...], Type], AggregateCall] = {}
         self._keys: dict[Expr, str] = {}
         for expr in by:
             self._keys.setdefault(expr, unique(_key_name(expr), self._taken))
@@ -148,9 +148,10 @@ class Grouping:
         return Column(f"${known.name}", known.type)
 
     def _known(self, function: str, arg: Expr | None, type_: Type) -> AggregateCall:
-        if (function, arg) not in self._calls:
-            self._calls[function, arg] = AggregateCall(unique(function, self._taken), function, arg, type_)
-        return self._calls[function, arg]
+        key = (function, () if arg is None else (arg,), type_)
+        if key not in self._calls:
+            self._calls[key] = AggregateCall(unique(function, self._taken), function, arg, type_)
+        return self._calls[key]
 
     def _collect(self, name: str, node: exp.Expr) -> Expr:
         if self._modifiers is not None and not self._modifiers.of_window:
@@ -161,57 +162,71 @@ class Grouping:
             )
         condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
-        function, arg = self._argument(name, call)
+        function, arg, more = self._argument(name, call)
         own = self._env.catalog.aggregate(call.name)
         if own is not None and arg is not None:
             arg = _fitted(arg, own, call)
         if condition is not None:
             if function in ("first", "last", "shed_error") or is_python_target(function):
+                ends = {"first": "min_by(x, at)", "last": "max_by(x, at)"}
+                other = f"write {ends[function]} FILTER (WHERE ...), or filter" if function in ends else "filter"
                 raise NotSupported(
-                    f"{call.name} cannot have FILTER", span=place(call), hint="filter with WHERE, or in a sub-query"
+                    f"{call.name} cannot have FILTER", span=place(call), hint=f"{other} with WHERE or in a sub-query"
                 )
-            arg = Literal(1, Type.INT) if arg is None else arg
-            arg = Case(((condition, arg),), None, arg.type)
-        known = self._calls.get((function, arg))
+            if function in _COMPARING:  # a row does not count if what is compared is NULL
+                more = tuple(Case(((condition, expr),), None, expr.type) for expr in more)
+            else:
+                arg = Literal(1, Type.INT) if arg is None else arg
+                arg = Case(((condition, arg),), None, arg.type)
+        type_ = self._type(name, function, arg, more, call)
+        key = (function, more if arg is None else (arg, *more), type_)
+        known = self._calls.get(key)
         if known is None:
-            type_ = self._type(function, arg, call)
             shown = call.name.lower() if is_python_target(function) else function
-            known = AggregateCall(unique(shown, self._taken), function, arg, type_)
-            self._calls[function, arg] = known
+            known = AggregateCall(unique(shown, self._taken), function, arg, type_, more)
+            self._calls[key] = known
         return Column(f"${known.name}", known.type)
 
-    def _argument(self, name: str, call: exp.Expr) -> tuple[str, Expr | None]:
+    def _argument(self, name: str, call: exp.Expr) -> tuple[str, Expr | None, tuple[Expr, ...]]:
         args: list[exp.Expr] = call.expressions
         distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
         if distinct:
             args = args[0].expressions
-            if name not in ("count", "min", "max"):
+            if name not in _WITH_DISTINCT:
                 raise NotSupported(
-                    f"{call.name} cannot have DISTINCT", span=place(call), hint="only count(DISTINCT x) is supported"
+                    f"{call.name} cannot have DISTINCT",
+                    span=place(call),
+                    hint="count, sum, avg, min and max can; for others, aggregate a sub-query with SELECT DISTINCT",
                 )
+            name = _WITH_DISTINCT[name]
         counts_rows = name == "count" and not distinct and (not args or isinstance(args[0], exp.Star))
         if counts_rows and len(args) < 2:
-            return "count", None
+            return "count", None, ()
         _check_number(name, call, args)
         if name == "shed_error":
-            return name, None
-        arg = self._inner.bind(args[0])
+            return name, None, ()
+        arg, *further = (self._inner.bind(node) for node in args)
         if name == "count_if":
-            return "count", Case(((self._inner.predicate(args[0]), Literal(1, Type.INT)),), None, Type.INT)
+            return "count", Case(((self._inner.predicate(args[0]), Literal(1, Type.INT)),), None, Type.INT), ()
         if name == "count" and isinstance(arg, Literal) and arg.value is not None:
-            return "count", None
-        return ("count_distinct" if distinct and name == "count" else name), arg
+            return "count", None, ()
+        if name in _FRACTIONS:
+            further = [_fraction(further[0], args[1], name)] if further else [Literal(0.5, Type.DOUBLE)]
+        elif name == "approx_count_distinct":
+            further = []  # the permitted error; there is none
+        return COMPUTED_BY.get(name, name), arg, tuple(further)
 
-    def _type(self, function: str, arg: Expr | None, call: exp.Expr) -> Type:
+    def _type(self, name: str, function: str, arg: Expr | None, more: tuple[Expr, ...], call: exp.Expr) -> Type:
         if is_python_target(function):
             own = self._env.catalog.aggregate(call.name)
             assert own is not None
             return own.result
-        entry = AGGREGATES[function]
-        type_ = entry.typing([] if arg is None else [arg.type])
+        entry = AGGREGATES[name if name in COMPUTED_BY else function]
+        types = [] if arg is None else [arg.type, *(expr.type for expr in more)]
+        type_ = entry.typing(types)
         if type_ is None:
-            shown = "nothing" if arg is None else arg.type.value
-            raise TypeFault(f"{call.name} cannot take {shown}", span=place(call), hint=f"{function}: {entry.help}")
+            shown = " and ".join(dict.fromkeys(type_.value for type_ in types)) or "nothing"
+            raise TypeFault(f"{call.name} cannot take {shown}", span=place(call), hint=f"{name}: {entry.help}")
         return type_
 
     def _rewrite(self, expr: Expr) -> Expr:
@@ -244,6 +259,15 @@ class Grouping:
                 return Case(rewritten, None if default is None else self._rewrite(default), type_)
 
 
+#: Aggregates of a value by another one, in which a row without the other does not count.
+_COMPARING = ("max_by", "min_by", "corr", "covar_pop", "covar_samp")
+#: The aggregate that takes each different value once.
+_WITH_DISTINCT = {
+    "count": "count_distinct", "min": "min", "max": "max", "sum": "sum_distinct", "avg": "avg_distinct",
+    "bool_and": "bool_and", "bool_or": "bool_or",
+}  # fmt: skip
+#: Aggregates that take a fraction, a constant.
+_FRACTIONS = ("median", "percentile", "percentile_disc", "approx_percentile")
 #: Which tuple of a window a profile takes what else is selected from.
 _END = {"old": "first", "new": "last"}
 
@@ -302,14 +326,32 @@ def _fitted(arg: Expr, own: Aggregate, call: exp.Expr) -> Expr:
 
 
 def _check_number(name: str, call: exp.Expr, args: list[exp.Expr]) -> None:
-    """Refuse a call with another number of arguments than one, or none for shed_error."""
+    """Refuse a call with another number of arguments than the aggregate takes."""
     if name == "shed_error" and args:
         raise TypeFault(
             "shed_error takes no argument", span=place(call), hint="write shed_error(): it is the error of count(*)"
         )
-    if name != "shed_error" and (len(args) != 1 or isinstance(args[0], exp.Star)):
-        raise TypeFault(
-            f"{call.name} takes one argument, not {len(args)}",
-            span=place(call),
-            hint=None if name != "count" else "count one value, such as concat(a, b)",
+    entry = AGGREGATES.get(name)
+    least, most = (1, 1) if entry is None or name == "count" else (entry.least, entry.most or entry.least)
+    if name != "shed_error" and (not least <= len(args) <= most or any(isinstance(arg, exp.Star) for arg in args)):
+        takes = (
+            "one argument" if most == 1 else f"{least} arguments" if least == most else f"{least} to {most} arguments"
         )
+        raise TypeFault(
+            f"{call.name} takes {takes}, not {len(args)}",
+            span=place(call),
+            hint="count one value, such as concat(a, b)"
+            if name in ("count", "count_distinct")
+            else f"{name}: {entry.help}"
+            if entry is not None and most > 1
+            else None,
+        )
+
+
+def _fraction(expr: Expr, node: exp.Expr, name: str) -> Literal:
+    value = expr.value if isinstance(expr, Literal) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise TypeFault(
+            f"the fraction of {name} must be a number from 0 to 1", span=place(node), hint="write for example 0.9"
+        )
+    return Literal(float(value), Type.DOUBLE)

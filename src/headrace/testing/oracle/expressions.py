@@ -45,7 +45,12 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
         return values[0]
     if call.function == "last":
         return values[-1]
+    if call.function in _PAIRED:
+        others = [value_of(call.more[0], row) for row in rows]
+        return _PAIRED[call.function](list(zip(values, others, strict=True)), call)
     present = [value for value in values if value is not None]
+    if call.function in ("percentile", "percentile_disc"):
+        return _percentile(present, call) if present else None
     if is_python_target(call.function):
         return _user_defined(call.function, present)
     if call.function in _COUNTS:
@@ -94,6 +99,75 @@ def _sorted(values: Sequence[Any], type_: Type) -> list[Any]:
     return sorted(values, key=cmp_to_key(lambda x, y: compare(x, type_, y, type_)))
 
 
+def _population_variance(values: Sequence[Any], type_: Type) -> float:
+    mean = _float_sum(values) / len(values)
+    return _float_sum([(value - mean) ** 2 for value in values]) / len(values)
+
+
+def _different(values: Sequence[Any]) -> list[Any]:
+    return list({identity(value): value for value in values}.values())
+
+
+def _percentile(values: Sequence[Any], call: AggregateCall) -> Any:
+    assert call.arg is not None
+    share = value_of(call.more[0], {})
+    ordered = _sorted(values, call.arg.type)
+    if call.function == "percentile_disc":
+        value = ordered[max(0, math.ceil(len(ordered) * share) - 1)]
+        return float(value) if call.type is Type.DOUBLE else value
+    place = (len(ordered) - 1) * share
+    low, high = float(ordered[math.floor(place)]), float(ordered[math.ceil(place)])
+    if low == high:
+        return low
+    return (math.ceil(place) - place) * low + (place - math.floor(place)) * high
+
+
+def _mode(values: Sequence[Any], type_: Type) -> Any:
+    counts: dict[Any, int] = {}
+    for value in values:
+        counts[identity(value)] = counts.get(identity(value), 0) + 1
+    most = max(counts.values())
+    return _sorted([value for value in values if counts[identity(value)] == most], type_)[0]
+
+
+def _by(sign: int) -> Callable[[list[tuple[Any, Any]], AggregateCall], Any]:
+    """Return the value where the other is greatest (1) or least (-1); of several the least one, NULL before all."""
+
+    def best(pairs: list[tuple[Any, Any]], call: AggregateCall) -> Any:
+        assert call.arg is not None
+        known = [(value, by) for value, by in pairs if by is not None]
+        if not known:
+            return None
+        by_type = call.more[0].type
+        top = sorted((by for _, by in known), key=cmp_to_key(lambda x, y: -sign * compare(x, by_type, y, by_type)))[0]
+        values = [value for value, by in known if compare(by, by_type, top, by_type) == 0]
+        return None if None in values else _sorted(values, call.arg.type)[0]
+
+    return best
+
+
+def _covariance(pairs: list[tuple[Any, Any]], call: AggregateCall) -> float | None:
+    known = [(float(x), float(y)) for x, y in pairs if x is not None and y is not None]
+    count = len(known)
+    if count < (1 if call.function == "covar_pop" else 2):
+        return None
+    mean_x, mean_y = (_float_sum([pair[i] for pair in known]) / count for i in (0, 1))
+    product = _float_sum([(x - mean_x) * (y - mean_y) for x, y in known])
+    if call.function != "corr":
+        return product / (count if call.function == "covar_pop" else count - 1)
+    spread = math.sqrt(
+        _float_sum([(x - mean_x) ** 2 for x, _ in known]) * _float_sum([(y - mean_y) ** 2 for _, y in known])
+    )
+    return None if spread == 0 else product / spread
+
+
+_PAIRED: dict[str, Callable[[list[tuple[Any, Any]], AggregateCall], Any]] = {
+    "max_by": _by(1),
+    "min_by": _by(-1),
+    "covar_pop": _covariance,
+    "covar_samp": _covariance,
+    "corr": _covariance,
+}
 _COUNTS: dict[str, Callable[[Sequence[Any]], int]] = {
     "count": len,
     "count_distinct": lambda values: len({identity(value) for value in values}),
@@ -105,4 +179,9 @@ _SUMMARIES: dict[str, Callable[[Sequence[Any], Type], Any]] = {
     "max": lambda values, type_: _sorted(values, type_)[-1],
     "stddev": _stddev,
     "variance": _variance,
+    "var_pop": _population_variance,
+    "stddev_pop": lambda values, type_: math.sqrt(_population_variance(values, type_)),
+    "sum_distinct": lambda values, type_: _sum(_different(values), type_),
+    "avg_distinct": lambda values, type_: _avg(_different(values), type_),
+    "mode": _mode,
 }

@@ -127,15 +127,28 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
             ("count_distinct", Type.BIGINT),
             ("min", field.type),
             ("max", field.type),
+            ("mode", field.type),
+            ("max_by", field.type),
+            ("min_by", field.type),
         ]
         if ordered:
             choices += [("first", field.type), ("last", field.type)]
         if field.type.is_numeric:
             total = Type.BIGINT if field.type.is_integer else Type.DOUBLE
             choices += [("sum", total), ("avg", Type.DOUBLE), ("stddev", Type.DOUBLE), ("variance", Type.DOUBLE)]
+            choices += [("var_pop", Type.DOUBLE), ("sum_distinct", total), ("avg_distinct", Type.DOUBLE)]
+            choices += [("percentile", Type.DOUBLE), ("percentile_disc", field.type), ("covar_samp", Type.DOUBLE)]
         function, type_ = draw(st.sampled_from(choices))
         star = function == "count" and draw(st.booleans())
-        calls.append(AggregateCall(f"a{i}", function, None if star else Column(field.name, field.type), type_))
+        more: tuple[Expr, ...] = ()
+        if function in ("max_by", "min_by", "covar_samp"):
+            others = [other for other in schema.fields if function != "covar_samp" or other.type.is_numeric]
+            by = draw(st.sampled_from(others))
+            more = (Column(by.name, by.type),)
+        elif function in ("percentile", "percentile_disc"):
+            more = (Literal(draw(st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0])), Type.DOUBLE),)
+        arg = None if star else Column(field.name, field.type)
+        calls.append(AggregateCall(f"a{i}", function, arg, type_, more))
     return tuple(calls)
 
 

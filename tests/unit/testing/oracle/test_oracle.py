@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
-from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
+from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY, FUNCTIONS
 from headrace.model.schema import Schema
 from headrace.model.time import DAY, HOUR, MINUTE, SECOND
 from headrace.model.types import Type
@@ -215,8 +215,10 @@ def test_aggregate(function, values, expected):
 
 
 def test_every_aggregate_has_a_meaning_here():
-    for name in AGGREGATES:
-        assert aggregate_of(AggregateCall("x", name, col("v"), L), [{"v": 2}, {"v": 2}]) is not None
+    for name in AGGREGATES.keys() - COMPUTED_BY.keys():
+        more = (Literal(0.5, D),) if name.startswith("percentile") else (col("w"),)
+        rows_ = [{"v": 2, "w": 1}, {"v": 3, "w": 2}]
+        assert aggregate_of(AggregateCall("x", name, col("v"), L, more), rows_) is not None
 
 
 def test_user_defined_aggregate_folds_the_values_that_are_not_null(monkeypatch):

@@ -27,6 +27,8 @@ ALIASES = {
     "years": "year", "months": "month", "hours": "hour", "minutes": "minute", "seconds": "second",
     "char": "chr", "sha": "sha1", "equal_null": "<=>", "bit_not": "~", "arcsin": "asin", "arccos": "acos",
     "arctan": "atan",
+    "percentile_cont": "percentile", "percentile_approx": "approx_percentile",
+    "approx_distinct": "approx_count_distinct", "every": "bool_and", "arg_max": "max_by", "arg_min": "min_by",
     "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance",
     "first_value": "first", "last_value": "last", "any_value": "first",
 }  # fmt: skip

@@ -1,0 +1,48 @@
+"""Reads aggregates with WITHIN GROUP (ORDER BY x) as those that take x as an argument."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from sqlglot import exp
+
+from headrace.errors import NotSupported, Span
+
+_HINT = "write percentile_cont(0.9) WITHIN GROUP (ORDER BY x), percentile(x, 0.9) or mode(x)"
+
+
+def without_within_group(tree: exp.Expr) -> None:
+    """Write percentile_cont(p) WITHIN GROUP (ORDER BY x) as percentile_cont(x, p), and mode() likewise."""
+    for node in list(tree.find_all(exp.WithinGroup)):
+        call, terms = node.this, node.expression.expressions
+        name = call.name.lower() if isinstance(call, exp.Anonymous) else ""
+        fractions = call.expressions if name else []
+        if (name, len(fractions)) not in (("percentile_cont", 1), ("percentile_disc", 1), ("mode", 0)) or len(
+            terms
+        ) != 1:
+            raise NotSupported(
+                f"{name or 'this function'} cannot have WITHIN GROUP in this form", span=_place(node), hint=_HINT
+            )
+        (term,) = terms
+        if term.args.get("desc"):
+            if name != "percentile_cont":
+                raise NotSupported(
+                    f"{name} cannot have ORDER BY ... DESC", span=_place(term), hint="write ORDER BY without DESC"
+                )
+            fractions = [_complement(fractions[0])]
+        call.set("expressions", [term.this, *fractions])
+        node.replace(call)
+
+
+def _complement(fraction: exp.Expr) -> exp.Expr:
+    """Return 1 - p, which is p counted from the other end."""
+    if not isinstance(fraction, exp.Literal) or fraction.is_string:
+        return fraction  # the binder asks for a number
+    other = exp.Literal.number(str(1 - Decimal(fraction.name)))
+    other.meta.update(fraction.meta)
+    return other
+
+
+def _place(node: exp.Expr) -> Span | None:
+    places = [(part.meta["start"], part.meta["end"] + 1) for part in node.walk() if "start" in part.meta]
+    return Span(min(start for start, _ in places), max(end for _, end in places)) if places else None
