@@ -9,6 +9,7 @@ with Cluster(folder, workers=2) as cluster:
 
 from __future__ import annotations
 
+import compileall
 import importlib.util
 import json
 import os
@@ -57,6 +58,8 @@ class Cluster:
         self.master = f"spark://{self.rack.network}.{self._number('master')}:{PORT}"
 
     def __enter__(self) -> Cluster:
+        for folder in (ROOT / "src" / "headrace", ROOT / "tests" / "cluster"):
+            compileall.compile_dir(folder, quiet=1)  # machines cannot: they may not write there
         for name in ("master", *self.workers):
             self.switch_on(name)
         return self

@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items):
     ours = [item for item in items if "tests/cluster/" in str(item.path)]
     for item in ours:
         item.add_marker(pytest.mark.cluster)
-        item.add_marker(pytest.mark.timeout(300))
+        item.add_marker(pytest.mark.timeout(600))
     ordered = iter(sorted(ours, key=lambda item: item.reportinfo()[:2]))
     items[:] = [next(ordered) if item in ours else item for item in items]
 

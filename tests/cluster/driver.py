@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.machine import Machine
+from tests.cluster.machine import PATIENCE, Machine
 
 
 class DriverLost(Exception):
@@ -28,7 +28,7 @@ class Driver:
         self._started: Future[Any] = Future()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def wait_for_start(self, seconds: float = 120.0) -> None:
+    def wait_for_start(self, seconds: float = PATIENCE) -> None:
         self._started.result(seconds)
 
     @property
@@ -44,7 +44,7 @@ class Driver:
         self.process.stdin.flush()
         return answer
 
-    def call(self, function: str, *, seconds: float = 240.0, **arguments: Any) -> Any:
+    def call(self, function: str, *, seconds: float = 2 * PATIENCE, **arguments: Any) -> Any:
         return self.begin(function, **arguments).result(seconds)
 
     def _read(self) -> None:

@@ -22,8 +22,8 @@ from typing import IO
 from tests.cluster.first_process import HOSTS, VARIABLE, processes_of
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Seconds that a machine may take to start or to end.
-PATIENCE = 60.0
+#: Seconds after which what is waited for will not come about; much, because other programs may use the processors.
+PATIENCE = 180.0
 
 
 class Machine(ABC):

@@ -1,8 +1,13 @@
 """Headrace on a Spark cluster whose machines share one folder and are lost while they work: results stay exact."""
 
+import random
+import time
+
 import pytest
+from tests.cluster.cluster import SPECULATION
+from tests.cluster.machine import until
 from tests.cluster.marked import marks
-from tests.spark.crash_case import SCRIPT, expected, write_data, written
+from tests.spark.crash_case import SCRIPT, expected, newest_batch, wait_for_batches, write_data, written
 
 #: Counts by an aggregate that tells where it ran; the oracle has count() in its place.
 MARKED = """
@@ -45,3 +50,73 @@ def test_queries_on_a_cluster_are_exact(cluster, driver, case):
     case.finish(driver)
     assert {mark.address for mark in marks(cluster.common)} == set(driver.call("executors"))
     assert driver.call("setting", name="spark.sql.shuffle.orderIndependentChecksum.enabled") != "false"
+
+
+def test_three_lost_machines_change_no_result(cluster, driver, case):
+    chance = random.Random(37)
+    case.start(driver, limit=100)
+    for _ in range(3):
+        wait_for_batches(case.checkpoint, chance.randint(1, 3))
+        time.sleep(chance.random() * 0.5)  # somewhere within a micro-batch
+        lost = chance.choice(cluster.workers)
+        cluster.switch_off(lost)
+        cluster.switch_on(lost)
+    case.finish(driver)
+
+
+def test_a_machine_may_be_lost_when_one_bucket_task_has_finished_and_another_runs(cluster, driver, case, request):
+    losses = request.config.getoption("--losses")
+    case.start(driver, limit=100 if losses == 1 else 40)
+    for number in range(losses):
+        lost, other = cluster.workers[number % 2], cluster.workers[1 - number % 2]
+        with cluster.held(lost):
+            until(lambda: driver.call("tasks") == {"running": 1, "finished": 1}, what="one task of two")
+            cluster.switch_off(lost)
+        switch_on_while_held(cluster, driver, lost, held=other)
+    case.finish(driver)
+
+
+def test_a_machine_that_returns_gets_a_bucket_within_three_micro_batches(cluster, driver, case):
+    case.start(driver, limit=100)
+    with cluster.held("worker-2"):
+        cluster.switch_off("worker-2")
+    switch_on_while_held(cluster, driver, "worker-2", held="worker-1", load=0.4)
+    returned = newest_batch(case.checkpoint) + 1  # the one that runs now
+    wait_for_batches(case.checkpoint, 5)
+    batches = {mark.batch for mark in marks(cluster.common) if mark.address == cluster.address("worker-2")}
+    assert min(batch for batch in batches if batch > returned) <= returned + 3
+    case.finish(driver)
+
+
+def switch_on_while_held(cluster, driver, name, *, held, load=None):
+    """Switch a machine on again; no micro-batch ends before Spark has an executor on it.
+
+    With a load, each task takes so many seconds longer from then on: Spark lets a short one wait for the machine on
+    which its state is.
+    """
+    with cluster.held(held):
+        cluster.switch_on(name)
+        until(lambda: len(driver.call("executors")) == len(cluster.workers), what="all executors")
+        if load is not None:
+            (cluster.common / "load").mkdir()
+            (cluster.common / "load" / str(load)).touch()
+
+
+def test_a_killed_driver_is_replaced_by_one_on_another_machine(cluster, drivers, driver, case):
+    chance = random.Random(41)
+    case.start(driver, limit=200)
+    wait_for_batches(case.checkpoint, chance.randint(2, 4))
+    time.sleep(chance.random() * 0.5)  # somewhere within a micro-batch
+    drivers.lose()
+    another = drivers.get(SPECULATION)
+    assert another.machine.address != driver.machine.address
+    case.start(another, limit=200)
+    case.finish(another)
+
+
+def test_speculation_overtakes_a_slow_machine(cluster, speculating_driver, case):
+    case.start(speculating_driver, limit=200)
+    with cluster.held("worker-2"):
+        before = newest_batch(case.checkpoint)
+        until(lambda: newest_batch(case.checkpoint) >= before + 2, what="a copy of each held task")
+    case.finish(speculating_driver)
