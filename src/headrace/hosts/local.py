@@ -29,6 +29,7 @@ from headrace.storage.disk import make_directory
 from headrace.worker.bucket import Bucket
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.ingest import PAGE_TUPLES
+from headrace.worker.saved_state import VERSION
 from headrace.worker.wire import Row
 
 #: Seconds that a micro-batch takes beside its operators, about.
@@ -40,23 +41,21 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
-        self.number: int | None = None
 
-    def version(self) -> int | None:
-        return self.number
+    def get(self, name: str) -> bytes | None:
+        return self.values.get(name)
 
-    def get(self, name: str) -> bytes:
-        return self.values[name]
-
-    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+    def save(self, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
         self.values.update(list(changed))
         for name in removed:
             self.values.pop(name, None)
-        self.number = version
 
 
 class Saved(Struct, frozen=True):
-    """What a local deployment leaves when it stops: the next offset, and the state of each bucket with its version."""
+    """What a local deployment leaves when it stops: the next offset, and the state of each bucket.
+
+    The number beside a state is the version of one that has none among its values, from an earlier Headrace.
+    """
 
     batch: int
     offset: Offset
@@ -97,7 +96,7 @@ class LocalDeployment:
         self.forgetful = forgetful
         self.stores = {number: MemoryStore() for number in self.buckets}
         self.kept: dict[int, Bucket] = {}
-        self.cache = ChunkCache(directory / "cache")
+        self.cache = ChunkCache(None)  # the state is in memory anyway
         self.offset = START
         self.batch = 0
         self.planned: Offset | None = None  # of the micro-batch that runs, or that failed
@@ -161,7 +160,7 @@ class LocalDeployment:
         end = self.planned or self.intake.latest(self.offset, self.clock.now())
         if end == self.offset or self.ended:
             return False
-        stores = {number: (store.number, dict(store.values)) for number, store in self.stores.items()}
+        stores = {number: dict(store.values) for number, store in self.stores.items()}
         self.planned = end
         try:
             self._run(end)
@@ -197,13 +196,13 @@ class LocalDeployment:
         self.offset = end
         self.batch += 1
 
-    def _undo(self, stores: dict[int, tuple[int | None, dict[str, bytes]]]) -> None:
+    def _undo(self, stores: dict[int, dict[str, bytes]]) -> None:
         """Forget what a micro-batch that failed has done to the buckets; it is repeated as a whole."""
         for bucket in self.kept.values():
             bucket.close()
         self.kept.clear()
-        for number, (version, values) in stores.items():
-            self.stores[number].number, self.stores[number].values = version, values
+        for number, values in stores.items():
+            self.stores[number].values = values
 
     def failure(self) -> HeadraceError | None:
         return self._failure
@@ -226,7 +225,9 @@ class LocalDeployment:
 
     def stop(self) -> None:
         if self.batch or self.planned is not None:
-            stores = {number: (store.number, store.values) for number, store in self.stores.items()}
+            stores: dict[int, tuple[int | None, dict[str, bytes]]] = {
+                number: (None, store.values) for number, store in self.stores.items()
+            }
             saved = Saved(batch=self.batch, offset=self.offset, stores=stores, planned=self.planned)
             sealed.replace(self._saved, msgspec.msgpack.encode(saved))
         self.delivery.close()
@@ -248,6 +249,6 @@ class LocalDeployment:
         self.batch, self.offset, self.planned = saved.batch, saved.offset, saved.planned
         for number, (version, values) in saved.stores.items():
             self.stores[number] = MemoryStore()
-            self.stores[number].number, self.stores[number].values = version, values
+            self.stores[number].values = values if version is None else {VERSION: version.to_bytes(8), **values}
         self.buckets = list(self.stores)
         files.remove(self._saved)  # from now on it is out of date

@@ -265,6 +265,8 @@ def _tasks(folder: Path, rows: pl.DataFrame) -> Iterator[Target]:
         return loaded[1] == extra and all(frames[name].equals(frame) for name, frame in chunks["vertex"].items())
 
     yield Target("manifest", manifest, lambda data: _load({**store.values, "manifest": data}), is_same)
+    large = "vertex/large"
+    yield Target("chunk", store.values[large], lambda data: _load({**store.values, large: data}), is_same)
 
 
 def _file(name: str, path: Path, read: Callable[[], Any], written: Any) -> Target:
@@ -281,7 +283,7 @@ def _with_file(path: Path, data: bytes, read: Callable[[], Any]) -> Any:
 
 def _load(values: Mapping[str, bytes]) -> Any:
     store = MemoryStore()
-    store.values, store.number = dict(values), 1
+    store.values = dict(values)
     return SavedState(0, None).load(store)
 
 

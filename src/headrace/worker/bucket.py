@@ -56,7 +56,7 @@ from headrace.operators.specs import Exchange, Receive
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.in_step import Steps
 from headrace.worker.inbox import Inbox
-from headrace.worker.saved_state import Extra, SavedState, Store
+from headrace.worker.saved_state import VERSION, Extra, SavedState, Store
 from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage, Wait, decode_page, encode
 
 _running = msgspec.json.Decoder(Running)
@@ -92,10 +92,13 @@ class Bucket:
         `rows` are those that it will run next: a query that they drop is not built.
         """
         bucket = Bucket(number, cache)
-        if store.version() is None:
+        if store.get(VERSION) is None:
             return bucket
         bucket.restored = True
-        bucket.running, placement, invariants = _known(store.get("queries"), Inbox.of(rows).dropped())
+        queries = store.get("queries")
+        if queries is None:
+            raise _damaged("they are missing")
+        bucket.running, placement, invariants = _known(queries, Inbox.of(rows).dropped())
         bucket._has_dropped = bool(Inbox.of(rows).dropped())
         with attributed(lambda: bucket.running):
             bucket._deploy(placement, invariants)
@@ -112,14 +115,14 @@ class Bucket:
         """
         dropped = Inbox.of(rows).dropped()
         queries = (*self.running.working, *self.running.stopped)
-        return self.version == store.version() and not any(query.query in dropped for query in queries)
+        return self.version == store.get(VERSION) and not any(query.query in dropped for query in queries)
 
     @property
-    def version(self) -> int | None:
+    def version(self) -> bytes | None:
         """The version of the store that this bucket agrees with."""
         return self._saved.version
 
-    def run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None = None) -> list[Row]:
+    def run(self, rows: Iterable[Row], batch: int, store: Store, stage: Stage | None = None) -> list[Row]:
         """Process one micro-batch and save what changed; returns the rows for the driver.
 
         `stage` may take the pages of an end, to write them to a file and return a note of the place. An error in a
@@ -127,12 +130,12 @@ class Bucket:
         """
         before = self.running
         with attributed(lambda: self.running, lambda: before):
-            return self._run(rows, version, store, stage)
+            return self._run(rows, batch, store, stage)
 
-    def _run(self, rows: Iterable[Row], version: int, store: Store, stage: Stage | None) -> list[Row]:
+    def _run(self, rows: Iterable[Row], batch: int, store: Store, stage: Stage | None) -> list[Row]:
         began = clock.perf_counter_ns()
         inbox = Inbox.of(rows)
-        self.engine.begin(inbox.time, "bucket", self.number, version)
+        self.engine.begin(inbox.time, "bucket", self.number, batch)
         commands = inbox.commands()
         self._drop(inbox.dropped())
         self._command(commands)
@@ -141,7 +144,7 @@ class Bucket:
         asked = self._work(inbox)
         answers = list(self._answers(commands))
         changed = bool(commands) or has_begun or self._has_dropped or self.version is None
-        self._save(version, store, queries_changed=changed)
+        self._save(batch, store, queries_changed=changed)
         self._has_dropped = False
         results = self.engine.take_results()
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
@@ -368,10 +371,10 @@ class Bucket:
             if stream.name in self.bounds or stream.name in clocks
         }
 
-    def _save(self, version: int, store: Store, *, queries_changed: bool) -> None:
+    def _save(self, batch: int, store: Store, *, queries_changed: bool) -> None:
         extra = Extra(bounds=self.bounds, time=self.time, engine=self.engine.remembered())
         others = {"queries": lambda: msgspec.json.encode(self.running)} if queries_changed else {}
-        self._saved.save(version, store, self.engine.state(), extra, others)
+        self._saved.save(batch, store, self.engine.state(), extra, others)
 
     def _report(self, inbox: Inbox, asked: int, noticed: list[VertexId], busy_ns: int) -> Report:
         """Return what the driver must know of this micro-batch, and pass on what the ingest tasks counted."""
@@ -458,10 +461,14 @@ def _known(queries: bytes, dropped: tuple[str, ...]) -> tuple[Running, Placement
     try:
         running = _running.decode(queries)
     except ValueError as error:  # DecodeError is one
-        raise HostFault(
-            f"the queries of a bucket are damaged: {error}",
-            hint="restore the checkpoint from a copy, or start with a new one",
-        ) from error
+        raise _damaged(error) from error
     for name in dropped:
         running = without(running, name)
     return running, placement_of(running), invariants_in(running)
+
+
+def _damaged(why: object) -> HostFault:
+    return HostFault(
+        f"the queries of a bucket are damaged: {why}",
+        hint="restore the checkpoint from a copy, or start with a new one",
+    )

@@ -1,7 +1,8 @@
 """The state of a bucket as it lies in its store: a manifest with the small chunks, and the large ones beside it.
 
 A chunk that is the same object as when it was written is not written again. Large chunks are also files that the
-workers of a machine map.
+workers of a machine map. The manifest names them by their digests, and the version of a save contains the digest of the
+manifest: it stands for all that was saved. Two attempts of a task may save the same micro-batch in different chunks.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ from headrace.errors import HostFault
 from headrace.graph.graph import VertexId
 from headrace.operators.operator import State
 from headrace.storage import sealed
-from headrace.worker.chunk_cache import ChunkCache, Mapped, decode_chunk, encode_chunk
+from headrace.worker.chunk_cache import ChunkCache, Mapped, decode_chunk, digest_of, encode_chunk
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones,
 INLINE_BYTES = 16 * 1024
 #: unless they are so many that the manifest is too large to be written again in every micro-batch.
 MANIFEST_BYTES = 1024 * 1024
+#: The name under which the version of the last save is kept.
+VERSION = "version"
 
 
 class Store(Protocol):
     """The durable state of one bucket: values by name, written together at the end of a micro-batch."""
 
-    def version(self) -> int | None:
-        """Return the number of the last save; None if there was none."""
+    def get(self, name: str) -> bytes | None:
+        """Return a value; None if there is none."""
         ...
 
-    def get(self, name: str) -> bytes: ...
-
-    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+    def save(self, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
         """Write `changed`, which is made while it is consumed, to save memory; `removed` is complete after that."""
         ...
 
@@ -49,23 +50,25 @@ class Extra(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct):
-    """The chunks of a saved bucket, as 'vertex/chunk': small ones `inline`, large ones by version."""
+    """The chunks of a saved bucket, as 'vertex/chunk': small ones `inline`, large ones by micro-batch and digest."""
 
     inline: dict[str, bytes]
     stored: dict[str, int]
     extra: Extra
+    digests: dict[str, bytes] = {}  # of those in `stored`; earlier versions wrote none
 
 
 _manifest = msgspec.msgpack.Decoder(Manifest)
 
 
 class Saved(NamedTuple):
-    """A chunk as it was last written: its bytes if in the manifest, its size, and the version of its save."""
+    """A chunk as it was last written: its bytes if in the manifest, else its digest; its size and micro-batch."""
 
     frame: pl.DataFrame
     inline: bytes | None
+    digest: bytes
     size: int
-    version: int
+    batch: int
 
 
 class SavedState:
@@ -75,21 +78,22 @@ class SavedState:
         self._number = number
         self._cache = cache or ChunkCache(None)
         self._chunks: dict[str, Saved] = {}
-        self.version: int | None = None
+        self.version: bytes | None = None
 
     def __len__(self) -> int:
         return len(self._chunks)
 
     def load(self, store: Store) -> tuple[dict[VertexId, dict[str, pl.DataFrame]], Extra]:
         """Read the saved chunks of each vertex, mapped from the cache where it has them, and the rest."""
-        self.version = store.version()
+        self.version = store.get(VERSION)
         assert self.version is not None
+        batch = int.from_bytes(self.version[:8])
         try:
-            manifest = _manifest.decode(sealed.unsealed(store.get("manifest")))
+            manifest = _manifest.decode(sealed.unsealed(_value(store, "manifest")))
             for full, data in manifest.inline.items():
-                self._chunks[full] = Saved(decode_chunk(data), data, len(data), self.version)
-            for full, version in manifest.stored.items():
-                self._chunks[full] = self._stored(full, version, store)
+                self._chunks[full] = Saved(decode_chunk(data), data, b"", len(data), batch)
+            for full, number in manifest.stored.items():
+                self._chunks[full] = self._stored(full, number, manifest.digests.get(full), store)
         except (ValueError, LookupError, TypeError) as error:  # DecodeError is a ValueError
             raise HostFault(
                 f"the state of bucket {self._number} is damaged: {error}",
@@ -103,7 +107,7 @@ class SavedState:
 
     def save(
         self,
-        version: int,
+        batch: int,
         store: Store,
         state: Mapping[VertexId, State],
         extra: Extra,
@@ -112,12 +116,12 @@ class SavedState:
         """Write new chunks and remove those that are gone; `others` are values besides the state."""
         kept: dict[str, Saved] = {}
         removed: list[str] = []
-        store.save(version, self._changes(version, state, extra, others, kept, removed), removed)
-        for full, saved in self._chunks.items():
-            if saved.inline is None and (full not in kept or kept[full].version != saved.version):
-                self._cache.drop(self._number, full, saved.version)
+        store.save(self._changes(batch, state, extra, others, kept, removed), removed)
+        needed = {saved.digest for saved in kept.values()}
+        for saved in self._chunks.values():
+            if saved.digest not in needed and saved.inline is None:
+                self._cache.drop(saved.digest)
         self._chunks = kept
-        self.version = version
 
     def sizes(self) -> dict[VertexId, int]:
         """Return the bytes of each vertex's chunks."""
@@ -136,17 +140,22 @@ class SavedState:
         """Release all chunks."""
         self._chunks = {}
 
-    def _stored(self, full: str, version: int, store: Store) -> Saved:
-        mapped = self._cache.get(self._number, full, version)
+    def _stored(self, full: str, batch: int, digest: bytes | None, store: Store) -> Saved:
+        mapped = None if digest is None else self._cache.get(digest)
         if mapped is None:
-            data = store.get(full)
-            self._cache.put(self._number, full, version, data)
-            mapped = self._cache.get(self._number, full, version) or Mapped(decode_chunk(data), len(data))
-        return Saved(mapped.frame, None, mapped.size, version)
+            data = _value(store, full)
+            actual = digest_of(data)
+            if digest not in (None, actual):
+                raise ValueError(f"the chunk {full} is not the one that was saved")
+            digest = actual
+            self._cache.put(digest, data)
+            mapped = self._cache.get(digest) or Mapped(decode_chunk(data), len(data))
+        assert digest is not None
+        return Saved(mapped.frame, None, digest, mapped.size, batch)
 
     def _changes(
         self,
-        version: int,
+        batch: int,
         state: Mapping[VertexId, State],
         extra: Extra,
         others: Mapping[str, Callable[[], bytes]],
@@ -165,18 +174,38 @@ class SavedState:
                     continue
                 data = encode_chunk(frame)
                 inline = len(data) < min(INLINE_BYTES, room)
-                room -= len(data) if inline else 0
-                kept[full] = Saved(frame, data if inline else None, len(data), version)
-                if not inline:
-                    self._cache.put(self._number, full, version, data)
-                    yield full, data
+                if inline:
+                    room -= len(data)
+                    kept[full] = Saved(frame, data, b"", len(data), batch)
+                    continue
+                digest = digest_of(data)
+                if before is not None and before.digest == digest:
+                    kept[full] = before._replace(frame=frame)  # another object with the same content
+                    continue
+                kept[full] = Saved(frame, None, digest, len(data), batch)
+                self._cache.put(digest, data)
+                yield full, data
         removed += [
             full
             for full, saved in self._chunks.items()
             if saved.inline is None and (full not in kept or kept[full].inline is not None)
         ]
-        small = {full: saved.inline for full, saved in kept.items() if saved.inline is not None}
-        large = {full: saved.version for full, saved in kept.items() if saved.inline is None}
-        yield "manifest", sealed.seal(msgspec.msgpack.encode(Manifest(small, large, extra)))
+        manifest = Manifest(
+            inline={full: saved.inline for full, saved in kept.items() if saved.inline is not None},
+            stored={full: saved.batch for full, saved in kept.items() if saved.inline is None},
+            extra=extra,
+            digests={full: saved.digest for full, saved in kept.items() if saved.inline is None},
+        )
+        encoded = sealed.seal(msgspec.msgpack.encode(manifest))
+        yield "manifest", encoded
         for name, value in others.items():
             yield name, value()
+        self.version = batch.to_bytes(8) + digest_of(encoded)
+        yield VERSION, self.version
+
+
+def _value(store: Store, name: str) -> bytes:
+    value = store.get(name)
+    if value is None:
+        raise LookupError(f"{name} is missing")
+    return value

@@ -290,7 +290,7 @@ def repeat_every_micro_batch(deployment: LocalDeployment) -> None:
 
     def step() -> bool:
         offset, batch = deployment.offset, deployment.batch
-        values = {number: (dict(store.values), store.number) for number, store in deployment.stores.items()}
+        values = {number: dict(store.values) for number, store in deployment.stores.items()}
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(deployment.intake, "forget", lambda end: None)  # which follows the commit
             if not once():
@@ -298,7 +298,7 @@ def repeat_every_micro_batch(deployment: LocalDeployment) -> None:
         end = deployment.offset
         deployment.offset, deployment.batch, deployment.ended = offset, batch, False
         for number, store in deployment.stores.items():
-            store.values, store.number = values[number]
+            store.values = values[number]
         deployment.kept.clear()
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(deployment.intake, "latest", lambda start, now: end)

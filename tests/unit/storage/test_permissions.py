@@ -73,7 +73,7 @@ def test_a_directory_that_exists_keeps_its_mode_and_what_is_made_in_it_is_privat
 
 
 def test_chunks_in_the_cache_are_private(tmp_path: Path) -> None:
-    ChunkCache(tmp_path / "cache").put(3, "chunk", 1, b"x")
+    ChunkCache(tmp_path / "cache").put(b"digest", b"x")
     assert open_to_others(tmp_path / "cache") == []
     assert len(list(tmp_path.rglob("*.arrow"))) == 1
 

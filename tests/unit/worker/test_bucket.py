@@ -11,6 +11,7 @@ import pytest
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
 from headrace.worker import saved_state
+from headrace.worker.chunk_cache import ChunkCache
 
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 SCRIPT = """
@@ -23,18 +24,18 @@ CREATE QUERY counts AS SELECT k, count(*) AS n, last(v) AS v FROM a [RANGE 30 SE
 """
 
 
-def counted_save(save, writes, version, changed, removed):
+def counted_save(save, writes, changed, removed):
     taken = list(changed)
     writes.append(len(taken))
-    save(version, taken, removed)
+    save(taken, removed)
 
 
-def run(*, forgetful, lose_cache=False):
+def run(*, forgetful, cache=None, lose_cache=False):
     """Many small micro-batches; returns the results and how many values the stores wrote in each."""
     with Session(host="local", buckets=2) as session, ExitStack() as patches:
         deployment = session.deployment
         assert isinstance(deployment, LocalDeployment)
-        deployment.forgetful = forgetful
+        deployment.forgetful, deployment.cache = forgetful, ChunkCache(cache)
         writes = []
         for store in deployment.stores.values():
             save = patch.object(store, "save", partial(counted_save, store.save, writes))
@@ -46,7 +47,7 @@ def run(*, forgetful, lose_cache=False):
             session.push("b", [{"at": at, "k": j % 5 + i, "w": f"text {j}"} for j in range(20)])
             deployment.step()
             if lose_cache and i % 7 == 3:
-                shutil.rmtree(session.directory / "cache", ignore_errors=True)
+                shutil.rmtree(cache)
         held = [len(store.values) for store in deployment.stores.values()]
         session.drain(30)
         canonical = lambda name: sorted(map(repr, session.results(name)))  # noqa: E731
@@ -60,12 +61,13 @@ def everything_large(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("everything_large")
-def test_results_are_the_same_whether_buckets_are_kept_mapped_or_read_back():
+def test_results_are_the_same_whether_buckets_are_kept_mapped_or_read_back(tmp_path):
     kept, _, _ = run(forgetful=False)
     assert kept[0]
     assert kept[1]
     assert run(forgetful=True)[0] == kept
-    assert run(forgetful=True, lose_cache=True)[0] == kept
+    assert run(forgetful=True, cache=tmp_path / "cache")[0] == kept
+    assert run(forgetful=True, cache=tmp_path / "lost", lose_cache=True)[0] == kept
 
 
 @pytest.mark.usefixtures("everything_large")

@@ -29,20 +29,17 @@ from headrace.session import Session
 
 class Files:
     def __init__(self, folder):
-        self.folder, self.number = folder, None
+        self.folder = folder
         folder.mkdir()
     def path(self, name):
         return self.folder / name.replace("/", "+")
-    def version(self):
-        return self.number
     def get(self, name):
-        return self.path(name).read_bytes()
-    def save(self, version, changed, removed):
+        return self.path(name).read_bytes() if self.path(name).exists() else None
+    def save(self, changed, removed):
         for name, data in changed:
             self.path(name).write_bytes(data)
         for name in removed:
             self.path(name).unlink()
-        self.number = version
 
 def own_megabytes():
     return next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith("RssAnon"))

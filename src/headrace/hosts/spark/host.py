@@ -117,7 +117,7 @@ class SparkDeployment:
         for name in ("spark", "feeders"):  # Spark would make them with the modes of the umask
             make_directory(self.directory / name)
         mend(self.directory / "spark")
-        shutil.rmtree(self.directory / "cache", ignore_errors=True)
+        shutil.rmtree(self.directory / "cache", ignore_errors=True)  # of an earlier version
         spark = self._session()
         self.cores = slots(spark.sparkContext)
         spark.dataSource.register(HeadraceSource)

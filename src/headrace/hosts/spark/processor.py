@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,9 @@ KEEP_BYTES = 32 * 1024 * 1024
 #: One variable, with types that are not text: each variable and each text costs a call of the JVM in every task.
 _NAME = StructType().add("name", StringType())
 _DATA = StructType().add("data", BinaryType())
-#: The name under which the number of the last save is kept.
-_VERSION = "version"
-#: Buckets that this worker process has run, trusted only if their version is the store's.
-_kept: dict[tuple[str, int], Bucket] = {}
+#: Buckets that this worker process has run, by checkpoint and number, each with the run of the query. They are trusted
+#: only in the same run, and if their version is the store's: copies of a checkpoint share the id of their query.
+_kept: dict[tuple[str, int], tuple[str, Bucket]] = {}
 
 
 class BucketProcessor(StatefulProcessor):
@@ -54,7 +54,7 @@ class BucketProcessor(StatefulProcessor):
         from headrace.model.allowed_python import allow
         from headrace.storage import contents
         from headrace.worker.bucket import Bucket
-        from headrace.worker.chunk_cache import ChunkCache
+        from headrace.worker.chunk_cache import machine_cache
         from headrace.worker.wire import from_spark, to_spark
 
         contents.offer(tables_in(Path(self.directory)))
@@ -66,20 +66,21 @@ class BucketProcessor(StatefulProcessor):
         context = TaskContext.get()
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        run = context.getLocalProperty("sql.streaming.queryId") or ""
+        run = context.getLocalProperty("spark.jobGroup.id") or ""  # Spark sets it to the id of the run
         if self.task is None:
             own = [number for number in self.buckets if partition_of(number, self.partitions) == context.partitionId()]
             self.task = _Task(Path(self.directory), batch, context.partitionId(), own, self.partitions)
         task, store = self.task, _SparkStore(self.values)
         arrived = from_spark(rows)
-        bucket = _kept.pop((run, bucket_number), None)
+        kept = _kept.pop((self.directory, bucket_number), None)
+        bucket = None if kept is None or kept[0] != run else kept[1]
         with telling():
             if bucket is None or not bucket.can_run(store, arrived):
-                bucket = Bucket.restore(bucket_number, store, ChunkCache(Path(self.directory) / "cache"), arrived)
+                bucket = Bucket.restore(bucket_number, store, machine_cache(os.environ), arrived)
             done = bucket.run(arrived, batch, store, task.stager.of(bucket))
             out = list(task.rows.after(bucket_number, done))
         if bucket.stored_bytes < KEEP_BYTES:
-            _kept[run, bucket_number] = bucket
+            _kept[self.directory, bucket_number] = run, bucket
         else:
             bucket.close()
             gc.collect()  # now, or the state of several micro-batches would be there at once
@@ -107,22 +108,13 @@ class _SparkStore:
 
     def __init__(self, values: Any) -> None:
         self._values = values
-        self._version: int | None = None
-        self._read = False
 
-    def version(self) -> int | None:
-        if not self._read:
-            stored = self._values.getValue((_VERSION,))
-            self._version = None if stored is None else int.from_bytes(stored[0])
-            self._read = True
-        return self._version
+    def get(self, name: str) -> bytes | None:
+        value = self._values.getValue((name,))
+        return None if value is None else bytes(value[0])
 
-    def get(self, name: str) -> bytes:
-        return bytes(self._values.getValue((name,))[0])
-
-    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+    def save(self, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
         for name, data in changed:
             self._values.updateValue((name,), (data,))
         for name in removed:
             self._values.removeKey((name,))
-        self._values.updateValue((_VERSION,), (version.to_bytes(8),))

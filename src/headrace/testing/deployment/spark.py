@@ -110,18 +110,13 @@ class StateStore:
     def encoded(self, data: bytes) -> None:
         self._encoded, self._values = data, None
 
-    def version(self) -> int | None:
-        number = self.values.get("version")
-        return None if number is None else int.from_bytes(number)
+    def get(self, name: str) -> bytes | None:
+        return self.values.get(name)
 
-    def get(self, name: str) -> bytes:
-        return self.values[name]
-
-    def save(self, version: int, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+    def save(self, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
         self.values.update(changed)
         for name in removed:
             self.values.pop(name, None)
-        self.values["version"] = version.to_bytes(8)
         self._encoded = None
 
     def commit(self) -> None:
