@@ -8,7 +8,7 @@ import sys
 import typer
 
 from headrace import __version__
-from headrace.cli import backup, bench, check, example, experiment, explain, plan, repair, run, setup, test
+from headrace.cli import backup, bench, check, example, experiment, explain, plan, repair, rescale, run, setup, test
 from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
 from headrace.cli.prompt import shell
@@ -32,6 +32,7 @@ app.command("check", epilog=check.EXAMPLES)(check.check)
 app.command("backup", epilog=backup.BACKUP_EXAMPLES)(backup.backup)
 app.command("restore", epilog=backup.RESTORE_EXAMPLES)(backup.restore_copy)
 app.command("repair", epilog=repair.EXAMPLES)(repair.repair)
+app.command("rescale", epilog=rescale.EXAMPLES)(rescale.rescale)
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.command("example", epilog=example.EXAMPLES)(example.example)
 app.command("bench", epilog=bench.EXAMPLES)(bench.bench)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from headrace.commands.command import Command
 from headrace.control.loop import ControlLoop
@@ -57,4 +57,21 @@ class Deployment(Protocol):
 
     def stop(self) -> None:
         """Finish the running micro-batch and end."""
+        ...
+
+
+class Rescaled(NamedTuple):
+    """How the state of a checkpoint was divided: the number of buckets, and that of their parts before and after."""
+
+    buckets: int
+    before: int
+    after: int
+
+
+@runtime_checkable
+class Rescalable(Protocol):
+    """A deployment whose state can be divided for another number of cores while it does not run."""
+
+    def rescale(self, cores: int) -> Rescaled:
+        """Divide the buckets into as many equal parts as so many cores can run at the same time."""
         ...

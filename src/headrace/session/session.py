@@ -22,7 +22,7 @@ from headrace.driver.deployed import Deployments
 from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, Span, pointing_at
-from headrace.hosts.host import Deployment
+from headrace.hosts.host import Deployment, Rescalable, Rescaled
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.launch import Launch, launch_of
 from headrace.language.parser import parse
@@ -263,6 +263,15 @@ class Session:
         self._commit(transaction)
         done = [outcome() for outcome in transaction.outcomes]
         return "; ".join(outcome.text for outcome in done if isinstance(outcome, Message))
+
+    def rescale(self, cores: int) -> Rescaled:
+        """Divide the state of a stopped checkpoint for another number of cores; results do not depend on it."""
+        if self._started:
+            raise HostFault("a running session cannot be rescaled", hint="stop it first")
+        if not isinstance(self.deployment, Rescalable):
+            raise HostFault("only a checkpoint of Spark is divided for cores", hint="leave out host='local'")
+        self._own()
+        return self.deployment.rescale(cores)
 
     def drain(self, timeout: float | None = None) -> None:
         """Read what the sources hold now, close the streams so that every window ends, deliver, and stop."""

@@ -50,6 +50,7 @@ COMMANDS = (
     "backup",
     "restore",
     "repair",
+    "rescale",
     "demo",
     "example",
     "bench",

@@ -27,21 +27,22 @@ from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
 from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault
-from headrace.hosts.host import file_fault
+from headrace.hosts.host import Rescaled, file_fault
 from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
 from headrace.hosts.spark.context import is_cluster, session_for
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.executors import slots, wait_for_executors
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.handshake import shake_hands
-from headrace.hosts.spark.hashing import spread
 from headrace.hosts.spark.jvm import with_log
 from headrace.hosts.spark.launch import Launch
 from headrace.hosts.spark.logs import mend
 from headrace.hosts.spark.offset_log import read_partitions
 from headrace.hosts.spark.processor import BucketProcessor
+from headrace.hosts.spark.rescaling import complete_rescaling, rescale
 from headrace.hosts.spark.settings import PARTITIONS
 from headrace.hosts.spark.shipping import ship_modules
+from headrace.hosts.spark.sizing import partitions_for, sizes
 from headrace.hosts.spark.source import HeadraceSource
 from headrace.hosts.spark.telling import culprits_in
 from headrace.model.allowed_python import allowed
@@ -119,10 +120,10 @@ class SparkDeployment:
         mend(self.directory / "spark")
         shutil.rmtree(self.directory / "cache", ignore_errors=True)  # of an earlier version
         spark = self._session()
+        complete_rescaling(self.directory, spark)
         self.cores = slots(spark.sparkContext)
         spark.dataSource.register(HeadraceSource)
-        partitions = int(spark.conf.get(PARTITIONS) or 2)
-        self.buckets = bucket_numbers(self.directory, lambda: spread(self.wanted_buckets or partitions, partitions))
+        parallel, partitions = self._size(spark)
         python = ship_modules(spark.sparkContext, allowed()) if is_cluster(spark) else allowed()
         pages = retried(
             spark.readStream.format("headrace")
@@ -130,18 +131,13 @@ class SparkDeployment:
             .option("directory", str(self.directory))
             .option("buckets", json.dumps(self.buckets))
             .option("python", msgspec.json.encode(python).decode())
-            .option("parallel", str(partitions))
+            .option("parallel", str(parallel))
             .option("limit", str(self.limit))
             .option("page", str(self.page))
             .load
         )
         stage = pages.groupBy("bucket").transformWithState(
-            BucketProcessor(
-                str(self.directory),
-                python,
-                self.buckets,
-                read_partitions(self.directory / "spark") or partitions,
-            ),
+            BucketProcessor(str(self.directory), python, self.buckets, partitions),
             SPARK_SCHEMA,
             "Append",
             "None",
@@ -155,6 +151,33 @@ class SparkDeployment:
             self._feed(tuple(stream for query in running.known for stream in query.streams))
         self.query = retried(writer.start)
         threading.Thread(target=self._watch, args=(writer, self.query), name="watch", daemon=True).start()
+
+    def rescale(self, cores: int) -> Rescaled:
+        return rescale(self.directory, cores, self._session())
+
+    def _size(self, spark: SparkSession) -> tuple[int, int]:
+        """Choose the buckets and partitions of a new checkpoint; return how many ingest tasks and partitions there are.
+
+        Spark keeps the number of partitions of a checkpoint that has run, whatever its settings are.
+        """
+        is_local = not is_cluster(spark)
+        cores = int(spark.conf.get(PARTITIONS) or 2) if is_local else self.cores
+        chosen = sizes(cores, is_local=is_local, wanted=self.wanted_buckets)
+        self.buckets = bucket_numbers(self.directory, lambda: chosen.buckets)
+        possible = partitions_for(len(self.buckets), cores)
+        if not is_local:
+            spark.conf.set(PARTITIONS, str(possible))
+        divided = read_partitions(self.directory / "spark") or int(spark.conf.get(PARTITIONS) or 2)
+        if divided < possible:
+            _LOG.warning(
+                "the buckets run on %d cores, and could on %d; to divide them, stop and run: "
+                "headrace rescale --checkpoint %s --cores %d",
+                divided,
+                possible,
+                self.directory,
+                cores,
+            )
+        return cores, divided
 
     def exclude(self, fault: HeadraceError) -> bool:
         return exclude(self.deployments, fault, self.now())

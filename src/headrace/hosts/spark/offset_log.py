@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from headrace.driver.offset import START, Offset
 from headrace.errors import HostFault
+from headrace.hosts.spark.settings import PARTITIONS
 from headrace.storage import files
 
 
@@ -19,19 +20,10 @@ class SparkLogs(Struct, frozen=True):
     committed: int | None
 
 
-class _Conf(Struct, frozen=True):
-    """Settings that Spark keeps with a micro-batch."""
-
-    partitions: int | None = field(default=None, name="spark.sql.shuffle.partitions")
-
-
-class _Metadata(Struct, frozen=True):
+class _Settings(Struct, frozen=True):
     """The second line of an entry of the offset log."""
 
-    conf: _Conf = _Conf()
-
-
-_metadata = msgspec.json.Decoder(_Metadata, strict=False)  # the settings are texts
+    conf: dict[str, str]
 
 
 def read_logs(directory: Path) -> SparkLogs:
@@ -49,27 +41,55 @@ def read_partitions(directory: Path) -> int | None:
     It goes on with this number, whatever the settings of a later session say.
     """
     planned = read_logs(directory).planned
-    data = None if planned is None else files.read_if_exists(directory / "offsets" / str(planned))
-    try:
-        return None if data is None else _metadata.decode(data.split(b"\n", 2)[1]).conf.partitions
-    except (ValueError, IndexError):  # Spark refuses it, and says so
-        return None
+    return None if planned is None else partitions_at(directory, planned)
 
 
 def read_offset(directory: Path, batch: int) -> Offset:
     """Return the end of a micro-batch; before the first one, the beginning."""
     if batch < 0:
         return START
+    _, offset = _entry(directory, batch)
+    try:
+        return msgspec.json.decode(offset, type=Offset)
+    except ValueError as error:  # DecodeError is one
+        raise _damaged(directory, batch, error) from error
+
+
+def partitions_at(directory: Path, batch: int) -> int:
+    """Return into how many partitions Spark divides the buckets in a micro-batch."""
+    settings, _ = _entry(directory, batch)
+    try:
+        return int(msgspec.json.decode(settings, type=_Settings).conf[PARTITIONS])
+    except (ValueError, KeyError) as error:  # DecodeError is a ValueError
+        raise _damaged(directory, batch, error) from error
+
+
+def unfinished_rescaling(directory: Path) -> int | None:
+    """Return the number of partitions to which a change was begun and not completed; None if there is none.
+
+    Spark writes it down as a micro-batch that reads nothing and has another number of partitions than the one before.
+    """
+    logs = read_logs(directory)
+    if logs.planned is None or logs.committed is None or logs.planned == logs.committed:
+        return None
+    after = partitions_at(directory, logs.planned)
+    return after if after != partitions_at(directory, logs.planned - 1) else None
+
+
+def _entry(directory: Path, batch: int) -> tuple[bytes, bytes]:
+    """Return the settings and the offset of a micro-batch, as JSON."""
     path = directory / "offsets" / str(batch)
     data = files.read_if_exists(path)
     if data is None:
         raise HostFault(f"{path} is missing", hint="restore the checkpoint from a copy, or start with a new one")
-    try:
-        version, _, offset = data.split(b"\n", 2)
-        if not version.startswith(b"v"):
-            raise ValueError("it has no version")
-        return msgspec.json.decode(offset.split(b"\n")[0], type=Offset)
-    except ValueError as error:  # DecodeError is one
-        raise HostFault(
-            f"{path} is damaged: {error}", hint="restore the checkpoint from a copy, or start with a new one"
-        ) from error
+    version, *lines = data.split(b"\n")
+    if not version.startswith(b"v") or len(lines) < 2:
+        raise _damaged(directory, batch, "it has no version, or not all lines")
+    return lines[0], lines[1]
+
+
+def _damaged(directory: Path, batch: int, why: object) -> HostFault:
+    return HostFault(
+        f"{directory / 'offsets' / str(batch)} is damaged: {why}",
+        hint="restore the checkpoint from a copy, or start with a new one",
+    )

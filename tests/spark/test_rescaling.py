@@ -1,0 +1,50 @@
+"""A checkpoint continues with other numbers of partitions, also if a process died while it divided the state."""
+
+import datetime as dt
+
+import pytest
+
+from headrace.errors import HostFault
+from headrace.hosts.spark.offset_log import read_logs
+from headrace.session import Session
+from headrace.testing.watching import until
+
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+SCRIPT = """
+CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;
+CREATE QUERY counts AS SELECT item, count(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY item INTO MEMORY;
+"""
+
+
+def test_state_is_divided_for_more_and_for_fewer_cores_and_results_stay_exact(spark, tmp_path):
+    directory = tmp_path / "state"
+    with pytest.raises(HostFault, match="has no state yet"), Session(directory) as session:
+        session.rescale(4)
+
+    def run(first):
+        with Session(directory, buckets=8) as session:
+            session.execute(SCRIPT)
+            session.push(
+                "bids", [{"at": START + dt.timedelta(seconds=i), "item": i % 50} for i in range(first, first + 500)]
+            )
+            until(lambda: "bids" in (streams := session.statistics().streams) and streams["bids"].tuples == 500)
+            with pytest.raises(HostFault, match="a running session cannot be rescaled"):
+                session.rescale(4)
+
+    run(0)
+    with Session(directory) as session:
+        assert session.rescale(5) == (8, 2, 4)
+    run(500)
+    with Session(directory) as session:
+        assert session.rescale(4) == (8, 4, 4), "nothing to do"
+        assert session.rescale(1) == (8, 4, 1)
+    # as if the process had died before the end: the micro-batch of the division is planned, and not committed
+    logs = directory / "spark"
+    last = read_logs(logs).committed
+    for name in (str(last), f".{last}.crc"):
+        (logs / "commits" / name).unlink(missing_ok=True)
+    with Session(directory) as session:
+        session.start()
+        session.push("bids", [{"at": START + dt.timedelta(seconds=1000 + i), "item": i} for i in range(50)])
+        session.drain(60)
+        assert {row["item"]: row["n"] for row in session.results("counts")} == dict.fromkeys(range(50), 21)
