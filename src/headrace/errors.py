@@ -125,6 +125,12 @@ class HostFault(RunError):
     code = "HR204"
 
 
+class OwnerFault(HostFault):
+    """Another process has taken over the checkpoint; this one may not change it any more."""
+
+    code = "HR206"
+
+
 class Refused(RunError):
     """The machine cannot run a query without breaking a promise that must hold."""
 

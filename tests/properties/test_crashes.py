@@ -12,6 +12,7 @@ from headrace.testing.deployment.crashes import Tally, Trials, record
 from headrace.testing.deployment.histories import HISTORIES, JOINED, PRESSED, REPORTS, ROLLED, RULES, WINDOWS
 from headrace.testing.deployment.history import History, Push
 from headrace.testing.deployment.random_histories import random_history, shrunk
+from headrace.testing.deployment.rivals import Rivals
 
 pytestmark = pytest.mark.slow
 
@@ -39,6 +40,15 @@ def test_a_crash_changes_no_result(history: History, root: Path) -> None:
     trials.flips(60, random.Random(history.seed))
     assert not tally.violations, "\n".join(map(str, tally.violations[:5]))
     assert tally.crashes > 1000
+
+
+@pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.name)
+def test_a_process_that_was_replaced_and_goes_on_changes_no_result(history: History, root: Path) -> None:
+    tally = Tally()
+    rivals = Rivals(record(history, root), tally)
+    rivals.takeovers(12, random.Random(history.seed))
+    assert not tally.violations, "\n".join(map(str, tally.violations[:5]))
+    assert rivals.outcomes.get("OwnerFault", 0) > 4
 
 
 @pytest.mark.parametrize("seed", range(8))

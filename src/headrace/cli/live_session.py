@@ -19,6 +19,7 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeEla
 from rich.text import Text
 
 from headrace.cli import java
+from headrace.cli.help import flag
 from headrace.cli.output import err, is_debugging, out
 from headrace.errors import HeadraceError
 from headrace.hosts.spark.launch import GATEWAY, Launch, parse_settings
@@ -61,10 +62,11 @@ def open_session(
     host: Host = Host.spark,
     buckets: int | None = None,
     launch: Launch | None = None,
+    take_over: bool = False,
 ) -> Session:
     """Make a session; on Spark, look for Java first, so that a missing one gives a clear message."""
     if host is Host.local:
-        return Session(checkpoint, host="local", buckets=buckets)
+        return Session(checkpoint, host="local", buckets=buckets, take_over=take_over)
     launch = launch or Launch()
     if GATEWAY not in os.environ:  # else Java is running: spark-submit has started it
         java.prepare()
@@ -75,7 +77,13 @@ def open_session(
         master=launch.master,
         conf=launch.conf,
         executors=launch.executors,
+        take_over=take_over,
     )
+
+
+def take_over_option() -> Any:
+    """Return the option that takes a checkpoint from a process of another machine."""
+    return flag("--take-over", "Use the checkpoint although a process of another machine has not released it.")
 
 
 def master_option() -> Any:

@@ -7,8 +7,16 @@ from pathlib import Path
 import typer
 
 from headrace.cli.help import examples
+from headrace.cli.live_session import (
+    Host,
+    chosen_launch,
+    conf_option,
+    master_option,
+    open_session,
+    show_progress,
+    take_over_option,
+)
 from headrace.cli.output import faults, out
-from headrace.session import Session
 
 EXAMPLES = examples(
     ("stop the process, then let it use eight cores", "rescale --checkpoint state --cores 8"),
@@ -18,6 +26,9 @@ EXAMPLES = examples(
 def rescale(
     checkpoint: Path = typer.Option(..., help="The folder of the checkpoint. No process may use it."),
     cores: int = typer.Option(..., min=1, help="How many cores are to run its buckets at the same time."),
+    master: str | None = master_option(),
+    conf: list[str] = conf_option(),
+    take_over: bool = take_over_option(),
 ) -> None:
     """Divide the state of a checkpoint for another number of cores.
 
@@ -25,8 +36,12 @@ def rescale(
     and each part runs on one core. Results do not depend on it. Without this command a checkpoint runs with any number
     of cores, but its buckets use as many at most as the first run had.
     """
+    launch = chosen_launch(Host.spark, master, conf, None)
     with faults():
-        with Session(checkpoint) as session:
+        with (
+            open_session(checkpoint, launch=launch, take_over=take_over) as session,
+            show_progress("dividing the state"),
+        ):
             done = session.rescale(cores)
         parts = f"{done.buckets} buckets in {done.after} equal part{'' if done.after == 1 else 's'}"
         out.print(f"{parts}, {'as before' if done.after == done.before else f'before in {done.before}'}")

@@ -21,6 +21,7 @@ from headrace.cli.live_session import (
     open_session,
     python_option,
     statements_in,
+    take_over_option,
     watch,
 )
 from headrace.cli.meter import Meter
@@ -58,6 +59,7 @@ def run(
     conf: list[str] = conf_option(),
     executors: int | None = executors_option(),
     python: list[str] = python_option(),
+    take_over: bool = take_over_option(),
     stats: bool = flag("--stats", "Print rates and times every five seconds."),
     fail_on: list[str] = typer.Option(
         [], metavar="KIND=N", help="With --once, exit with code 5 if more than N records (or N%) are bad, late or shed."
@@ -71,7 +73,7 @@ def run(
         parse(text)  # report syntax errors at once
         beside(file)
         allow_python(python)
-        with open_session(checkpoint, host=host, buckets=buckets, launch=launch) as session:
+        with open_session(checkpoint, host=host, buckets=buckets, launch=launch, take_over=take_over) as session:
             for outcome in session.execute(text, start=False):
                 show(outcome)
             if not is_running(session):

@@ -19,7 +19,7 @@ from headrace.commands.command import AddQuery, Command, FailQuery, decode_comma
 from headrace.commands.repairs import Repair, read_repairs, repaired, repaired_state
 from headrace.commands.running import Running
 from headrace.commands.tables import with_kept_tables
-from headrace.errors import HostFault
+from headrace.errors import HostFault, OwnerFault
 from headrace.storage import files, sealed
 
 #: A snapshot is taken after so many commands.
@@ -50,9 +50,11 @@ class CommandLog:
         try:
             with self._lock:
                 count = self.count()
-                if commands:
-                    commands = tuple(with_kept_tables(command, self.directory.parent) for command in commands)
-                    sealed.replace(self._path(count), encode_commands(commands))
+                commands = tuple(with_kept_tables(command, self.directory.parent) for command in commands)
+                if commands and not sealed.create(self._path(count), encode_commands(commands)):
+                    raise OwnerFault(
+                        f"another process has added commands to {self.directory}", hint="let only one of them run"
+                    )
         except OSError as error:
             raise HostFault(
                 f"cannot write the command log in {self.directory}: {error.strerror}",

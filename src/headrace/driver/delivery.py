@@ -27,7 +27,7 @@ from headrace.connectors.spool import Spooled, exchange_spool, stream_spool
 from headrace.driver.deployed import notes_in
 from headrace.driver.exchanges import parts_after
 from headrace.driver.failed_results import FailedResults
-from headrace.driver.progress import mark_ended, read_progress, write_progress
+from headrace.driver.progress import Progress, change_progress, mark_ended, read_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
 from headrace.driver.rules.raising import caused_bounds, raisers
 from headrace.driver.rules.reactions import Reactions
@@ -37,12 +37,13 @@ from headrace.driver.stints import begun_in
 from headrace.driver.totals import Totals
 from headrace.engine.clock import Clock, SystemClock
 from headrace.engine.statistics import SentStatistics, Statistics, greatest
-from headrace.errors import HeadraceError, HostFault, SinkFault
+from headrace.errors import HeadraceError, HostFault, OwnerFault, SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END
 from headrace.storage import files
+from headrace.storage.fence import check_owner, is_lost
 from headrace.worker.reports import least_bounds, least_waits
 from headrace.worker.task_times import forget_times, with_times
 from headrace.worker.wire import Report, Row
@@ -144,6 +145,7 @@ class Delivery:
 
         Raises a fault if one of these `buckets` has not reported: what it had to say would be lost.
         """
+        check_owner(self.directory)  # what sinks get is not in the checkpoint, whose storage would check
         self.open(running)
         arrived = sort_out(rows)
         _check_reports(arrived.reports, buckets)
@@ -174,12 +176,14 @@ class Delivery:
         if self._writers is not None:
             self._writers.shutdown()
         self.reactions.outbox.close()
+        is_owner = not is_lost(self.directory)
         for sinks in self.sinks.values():
             for sink in sinks:
-                if isinstance(sink, StagingSink):
+                if isinstance(sink, StagingSink) and is_owner:
                     with suppress(OSError):  # no task runs any more; else the next start sweeps
                         sink.sweep()
-                sink.close()
+                with suppress(OwnerFault):  # it may write what waits
+                    sink.close()
 
     def _rolling(self) -> list[RollingSink]:
         return [rolling for sinks in self.sinks.values() for rolling in _rolling(sinks)]
@@ -287,34 +291,42 @@ class Delivery:
         `written` are the parts that it reads of exchanges; of `unread` ones also what has been waiting.
         """
         streams = {stream.name: stream for query in running.known for stream in query.streams}
-        before = read_progress(self.directory).of(streams, running)
         newest, lanes, punctual = _stream_progress(reports)
-        after = msgspec.structs.replace(
-            before,
-            newest=before.newest | {name: max(time, before.newest.get(name, BEGIN)) for name, time in newest.items()},
-            lanes=before.lanes | {name: greatest(before.lanes.get(name, {}), bounds) for name, bounds in lanes.items()},
-            punctual=before.punctual | punctual,
-            sources=before.sources | {name: stream.source for name, stream in streams.items()},
-            exchanges={
-                origin: bound for vertex, bound in self.bounds.items() if (origin := exchange_of(vertex)) is not None
-            },
-            waits=least_waits(reports),
-            unread=sum(report.unread for report in reports),
-            raised={
-                event: min(self.bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()
-            },
-            raising=sorted(self.reactions.raised),
-            caused=caused_bounds(
-                running, self.bounds, self.reactions.raised, has_backlog=any(report.unread for report in reports)
-            ),
-            settled=before.settled or self._is_settled(running),
-            bounds={vertex: bound for vertex, bound in self.bounds.items() if exchange_of(vertex) is None},
-            commands=running.commands,
-            parts=parts_after(batch, written, before, self.directory, unread=unread),
-        )
-        if after != before:
-            time = max((report.time for report in reports), default=before.time)
-            write_progress(self.directory, msgspec.structs.replace(after, time=time))
+        raised = {
+            event: min(self.bounds.get(rule, BEGIN) for rule in rules) for event, rules in raisers(running).items()
+        }
+        exchanges = {
+            origin: bound for vertex, bound in self.bounds.items() if (origin := exchange_of(vertex)) is not None
+        }
+
+        def follow(last: Progress) -> Progress:
+            before = last.of(streams, running)
+            latest = {name: max(time, before.newest.get(name, BEGIN)) for name, time in newest.items()}
+            reached = {name: greatest(before.lanes.get(name, {}), bounds) for name, bounds in lanes.items()}
+            after = msgspec.structs.replace(
+                before,
+                newest=before.newest | latest,
+                lanes=before.lanes | reached,
+                punctual=before.punctual | punctual,
+                sources=before.sources | {name: stream.source for name, stream in streams.items()},
+                exchanges=exchanges,
+                waits=least_waits(reports),
+                unread=sum(report.unread for report in reports),
+                raised=raised,
+                raising=sorted(self.reactions.raised),
+                caused=caused_bounds(
+                    running, self.bounds, self.reactions.raised, has_backlog=any(report.unread for report in reports)
+                ),
+                settled=before.settled or self._is_settled(running),
+                bounds={vertex: bound for vertex, bound in self.bounds.items() if exchange_of(vertex) is None},
+                commands=running.commands,
+                parts=parts_after(batch, written, before, self.directory, unread=unread),
+            )
+            if after == before:
+                return last
+            return msgspec.structs.replace(after, time=max((report.time for report in reports), default=before.time))
+
+        change_progress(self.directory, follow)
 
     def _report_shed(self, batch: int, reports: Sequence[Report], running: Running) -> None:
         """Leave what was shed as rows of a system stream, if a query reads it."""

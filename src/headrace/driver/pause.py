@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.storage import files
+from headrace.storage.fence import claim_to
 
 
 def pause(directory: Path) -> None:
@@ -14,7 +15,8 @@ def pause(directory: Path) -> None:
     On a full disk they go on: the one that is running when the deployment stops is repeated later.
     """
     with suppress(OSError):
-        files.replace(_file(directory), b"", durable=False)  # it need not last: a deployment that begins removes it
+        # it need not last: a deployment that begins removes it
+        files.replace(_file(directory), _who(directory), durable=False)
 
 
 def resume(directory: Path) -> None:
@@ -23,8 +25,13 @@ def resume(directory: Path) -> None:
 
 
 def is_paused(directory: Path) -> bool:
-    """Return whether `pause` is in force."""
-    return files.read_if_exists(_file(directory)) is not None
+    """Return whether `pause` is in force; an owner that was replaced cannot make another one pause."""
+    return files.read_if_exists(_file(directory)) == _who(directory)
+
+
+def _who(directory: Path) -> bytes:
+    claim = claim_to(directory)
+    return b"" if claim is None else claim.token.encode()
 
 
 def _file(directory: Path) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.running import Running
-from headrace.errors import HostFault
+from headrace.errors import HostFault, OwnerFault
 from headrace.model.time import BEGIN
 from headrace.storage import files, sealed
 from headrace.worker.wire import Wait
@@ -58,10 +58,7 @@ def read_progress(directory: Path) -> Progress:
     """Return what the last delivered micro-batch left."""
     path = directory / "progress.json"
     data = sealed.read_if_exists(path)
-    try:
-        return Progress() if data is None else _decoder.decode(data)
-    except ValueError as error:  # DecodeError is one
-        raise sealed.damaged(path, error) from error
+    return Progress() if data is None else _decode(data, path)
 
 
 def has_progress(directory: Path) -> bool:
@@ -69,23 +66,44 @@ def has_progress(directory: Path) -> bool:
     return files.exists(directory / "progress.json")
 
 
-def write_progress(directory: Path, progress: Progress) -> None:
-    """Write down what the next micro-batch needs."""
+def change_progress(directory: Path, change: Callable[[Progress], Progress]) -> None:
+    """Write down what the next micro-batch needs, given what was written before; nothing if it stays the same.
+
+    It is swapped: a process that was replaced while it was stopped in here cannot write over what came later.
+    """
+    path = directory / "progress.json"
     try:
-        sealed.replace(directory / "progress.json", msgspec.json.encode(progress))
+        known = files.read_tagged(path)
+        before = Progress() if known is None else _decode(sealed.unseal(known[0], path), path)
+        after = change(before)
+        if after == before:
+            return
+        data = sealed.seal(msgspec.json.encode(after))
+        if not (files.create(path, data) if known is None else files.swap(path, data, known[1])):
+            raise OwnerFault(f"another process has written {path}", hint="let only one of them run")
     except OSError as error:
         raise HostFault(
             f"cannot write the checkpoint {directory}: {error.strerror}", hint="free space; then start again"
         ) from error
 
 
+def write_progress(directory: Path, progress: Progress) -> None:
+    """Write down what the next micro-batch needs, whatever was written before."""
+    change_progress(directory, lambda _: progress)
+
+
 def mark_ended(directory: Path) -> None:
     """Write down that a draining deployment has delivered everything; no micro-batch follows."""
-    write_progress(directory, msgspec.structs.replace(read_progress(directory), ended=True))
+    change_progress(directory, lambda progress: msgspec.structs.replace(progress, ended=True))
 
 
 def guide(directory: Path, budget: int | None, limits: dict[str, int]) -> None:
     """Limit what the next micro-batches do and read."""
-    progress = read_progress(directory)
-    if (progress.budget, progress.limits) != (budget, limits):
-        write_progress(directory, msgspec.structs.replace(progress, budget=budget, limits=limits))
+    change_progress(directory, lambda progress: msgspec.structs.replace(progress, budget=budget, limits=limits))
+
+
+def _decode(data: bytes, path: Path) -> Progress:
+    try:
+        return _decoder.decode(data)
+    except ValueError as error:  # DecodeError is one
+        raise sealed.damaged(path, error) from error

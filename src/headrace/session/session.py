@@ -60,6 +60,9 @@ class Session:
     A session changes a checkpoint only as its owner: of all processes one at a time, from the first change until
     `stop`. Statements that only read (SHOW, DESCRIBE, EXPLAIN) work beside the owner, and start nothing.
 
+    If the last owner ran on another machine and did not release the checkpoint, because the machine was lost, this
+    session is refused unless it is to `take_over`. An owner that still runs then stops, and changes nothing.
+
     Statements may name Python code in modules beside the program, and in `python_modules` (`stats`, `stats.*`); that
     holds for the whole process.
 
@@ -83,6 +86,7 @@ class Session:
         master: str | None = None,
         conf: Mapping[str, str | int | float | bool] | None = None,
         executors: int | None = None,
+        take_over: bool = False,
     ) -> None:
         launch = launch_of(spark, master, conf, executors)
         if host != "spark" and not launch.is_default:
@@ -97,7 +101,7 @@ class Session:
         self._temporary = checkpoint is None
         self.directory = temporary_checkpoint() if checkpoint is None else Path(local_path(str(checkpoint))).resolve()
         check_format(self.directory)
-        self._ownership = Ownership(self.directory)
+        self._ownership = Ownership(self.directory, is_private=self._temporary, take_over=take_over)
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = _deployment(
@@ -295,12 +299,14 @@ class Session:
 
     def stop(self) -> None:
         """Finish the running micro-batch and stop; a session on the same checkpoint continues from here."""
-        if self._started:
-            self._started = False
-            self.deployment.stop()
-        self._ownership.release()
-        if self._temporary:
-            shutil.rmtree(self.directory, ignore_errors=True)
+        try:
+            if self._started:
+                self._started = False
+                self.deployment.stop()
+        finally:
+            self._ownership.release()
+            if self._temporary:
+                shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Session:
         return self

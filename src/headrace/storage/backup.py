@@ -18,12 +18,13 @@ from msgspec import Struct
 
 from headrace.errors import HostFault
 from headrace.storage import files
+from headrace.storage.fence import EPOCH_FILE
 from headrace.storage.format import check_format, format_of
 from headrace.storage.owner import OWNER_FILE, Ownership
 
 MANIFEST = "manifest.json"
 #: What a checkpoint does without: the next start makes it again.
-_LEFT_OUT = ("cache", "spark.log", OWNER_FILE, MANIFEST, "pause", "writable")
+_LEFT_OUT = ("cache", "spark.log", OWNER_FILE, EPOCH_FILE, MANIFEST, "pause", "writable")
 #: Files that were being written when a process died.
 HIDDEN = re.compile(r"\..+\.tmp")
 _PIECE = 1 << 20

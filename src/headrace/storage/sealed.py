@@ -21,8 +21,13 @@ _LINE_SEAL_SIZE = 9
 
 def read(path: Path) -> bytes:
     """Return the content of a file; raise FileNotFoundError if there is none, and a fault if it is damaged."""
+    return unseal(files.read(path), path)
+
+
+def unseal(data: bytes, path: Path) -> bytes:
+    """Return what `seal` was given; raise a fault that names the file if it has changed."""
     try:
-        return unsealed(files.read(path))
+        return unsealed(data)
     except ValueError as error:
         raise damaged(path, error) from error
 
@@ -38,6 +43,11 @@ def read_if_exists(path: Path) -> bytes | None:
 def replace(path: Path, content: bytes) -> None:
     """Write a whole file durably, with its checksum."""
     files.replace(path, seal(content))
+
+
+def create(path: Path, content: bytes) -> bool:
+    """Write a whole file durably, with its checksum, if there is none of that name; return whether it was written."""
+    return files.create(path, seal(content))
 
 
 def seal(content: bytes) -> bytes:

@@ -96,6 +96,17 @@ def storage_of(path: Path) -> Storage:
     return _mounts[max(around, key=lambda directory: len(directory.parts))] if around else _DISK
 
 
+def mount(directory: Path, storage: Storage) -> None:
+    """Let `storage` hold everything below a directory of this process, until it is unmounted."""
+    _mounts[directory] = storage
+
+
+def unmount(directory: Path, storage: Storage) -> None:
+    """End what `mount` has begun, if no other storage has taken the place since."""
+    if _mounts.get(directory) is storage:
+        del _mounts[directory]
+
+
 @contextmanager
 def mounted(directory: Path, storage: Storage) -> Iterator[Storage]:
     """Let `storage` hold everything below a directory of this process."""
@@ -105,6 +116,6 @@ def mounted(directory: Path, storage: Storage) -> Iterator[Storage]:
         yield storage
     finally:
         if before is None:
-            del _mounts[directory]
+            _mounts.pop(directory, None)
         else:
             _mounts[directory] = before

@@ -63,7 +63,7 @@ def _is_old(entry: os.DirEntry[str], now: float) -> bool:
 
 
 def _delete(directory: Path) -> bool:
-    ownership = Ownership(directory)
+    ownership = Ownership(directory, is_private=True)
     ownership.take()  # raises if a process has it
     shutil.rmtree(directory, ignore_errors=True)
     ownership.release()

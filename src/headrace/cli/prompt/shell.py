@@ -25,6 +25,7 @@ from headrace.cli.live_session import (
     master_option,
     open_session,
     python_option,
+    take_over_option,
 )
 from headrace.cli.meter import Meter
 from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
@@ -110,11 +111,15 @@ def sql(
     conf: list[str] = conf_option(),
     executors: int | None = executors_option(),
     python: list[str] = python_option(),
+    take_over: bool = take_over_option(),
 ) -> None:
     """Type statements at a prompt, or pipe them in."""
     launch = chosen_launch(host, master, conf, executors)
     allow_python(python)
-    with faults(), open_session(checkpoint, host=host, buckets=buckets, launch=launch) as session:
+    with (
+        faults(),
+        open_session(checkpoint, host=host, buckets=buckets, launch=launch, take_over=take_over) as session,
+    ):
         continues = is_running(session)
         shell = Shell(session, steps=host is Host.local, continues=continues)
         if sys.stdin.isatty():

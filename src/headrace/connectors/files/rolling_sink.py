@@ -26,11 +26,12 @@ from msgspec import Struct
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.folders import folder_columns
 from headrace.connectors.files.sink import FilesSink, Roll, is_orphan, roll_of, target
-from headrace.errors import HeadraceError, SinkFault
+from headrace.errors import HeadraceError, OwnerFault, SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.storage import files, sealed
 from headrace.storage.names import file_name
+from headrace.storage.storage import Tag
 
 _SUFFIX = ".arrow"
 _STAGED = "staged-"
@@ -70,6 +71,7 @@ class RollingFilesSink:
         self._timer: threading.Timer | None = None
         self._fault: HeadraceError | None = None  # of the timer
         self._last: int | None = None  # the last batch in a file; None: not read yet
+        self._tag: Tag | None = None  # of `rolled.json`
         self._size = 0  # of what waits
 
     def stage(self, page: Page, name: str) -> str:
@@ -132,12 +134,17 @@ class RollingFilesSink:
         """Finish the file that an earlier process began."""
         if self._last is not None:
             return
-        data = sealed.read_if_exists(self._rolled)
+        known = files.read_tagged(self._rolled)
         try:
-            rolled = Rolled(-1, -1, True) if data is None else msgspec.json.decode(data, type=Rolled)
+            rolled = (
+                Rolled(-1, -1, True)
+                if known is None
+                else msgspec.json.decode(sealed.unseal(known[0], self._rolled), type=Rolled)
+            )
         except ValueError as error:  # DecodeError is one
             raise sealed.damaged(self._rolled, error) from error
-        if data is None:
+        self._tag = None if known is None else known[1]
+        if known is None:
             sealed.replace(self.directory / "sink.json", msgspec.json.encode(self._description))
         if not rolled.is_written:
             self._finish(rolled)
@@ -179,7 +186,7 @@ class RollingFilesSink:
         if not batches:
             return
         rolled = Rolled(batches[0], batches[-1], False)
-        sealed.replace(self._rolled, msgspec.json.encode(rolled))
+        self._mark(rolled)
         self._finish(rolled)
         self._last = rolled.last
         self._forget()
@@ -187,8 +194,27 @@ class RollingFilesSink:
     def _finish(self, rolled: Rolled) -> None:
         names = [name for name in self._waiting() if rolled.first <= _batch_of(name) <= rolled.last]
         frames = [_decode(self.directory / name).rows for name in names]
+        # only after it has changed this does another process delete what waits: so that was read as a whole
+        known = files.read_tagged(self._rolled)
+        if known is None or known[1] != self._tag:
+            raise self._replaced()
         self._files.put(f"part-{rolled.first:012d}-{rolled.last:012d}", pl.concat(frames))
-        sealed.replace(self._rolled, msgspec.json.encode(msgspec.structs.replace(rolled, is_written=True)))
+        self._mark(msgspec.structs.replace(rolled, is_written=True))
+
+    def _mark(self, rolled: Rolled) -> None:
+        """Write down which file is next, or written; a process that was replaced meanwhile cannot."""
+        data = sealed.seal(msgspec.json.encode(rolled))
+        if self._tag is not None:
+            self._tag = files.swap(self._rolled, data, self._tag)
+        elif files.create(self._rolled, data):
+            known = files.read_tagged(self._rolled)
+            self._tag = known[1] if known is not None and known[0] == data else None
+        if self._tag is None:
+            raise self._replaced()
+
+    def _replaced(self) -> OwnerFault:
+        self._last = None  # what is there is read again
+        return OwnerFault(f"another process has written {self._rolled}", hint="let only one of them run")
 
     def _forget(self) -> None:
         """Delete what waited for a file that is written."""

@@ -48,6 +48,7 @@ from headrace.hosts.spark.telling import culprits_in
 from headrace.model.allowed_python import allowed
 from headrace.storage import files
 from headrace.storage.disk import make_directory
+from headrace.storage.fence import claim_to, is_lost
 from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
@@ -129,6 +130,7 @@ class SparkDeployment:
             spark.readStream.format("headrace")
             .schema(SPARK_SCHEMA)  # or Spark's process that makes the source would have to import it
             .option("directory", str(self.directory))
+            .option("owner", "" if (claim := claim_to(self.directory)) is None else claim.token)
             .option("buckets", json.dumps(self.buckets))
             .option("python", msgspec.json.encode(python).decode())
             .option("parallel", str(parallel))
@@ -165,7 +167,7 @@ class SparkDeployment:
         chosen = sizes(cores, is_local=is_local, wanted=self.wanted_buckets)
         self.buckets = bucket_numbers(self.directory, lambda: chosen.buckets)
         possible = partitions_for(len(self.buckets), cores)
-        if not is_local:
+        if not is_local and not self._is_set(PARTITIONS, spark):
             spark.conf.set(PARTITIONS, str(possible))
         divided = read_partitions(self.directory / "spark") or int(spark.conf.get(PARTITIONS) or 2)
         if divided < possible:
@@ -223,7 +225,8 @@ class SparkDeployment:
                 self.fault = self.fault or self._fault_of(query)
             except JVM_LOST as error:
                 self.fault = self.fault or _lost_jvm(error)
-            resume(self.directory)
+            if not is_lost(self.directory):
+                resume(self.directory)
             self._raise()
         self.delivery.close()
 
@@ -232,8 +235,10 @@ class SparkDeployment:
         for feeder in self.feeders.values():
             feeder.stop()
         # Spark's stop interrupts a running micro-batch; it would be run again, but there is no need
-        pause(self.directory)
-        deadline = time.monotonic() + STOP_SECONDS
+        deadline = time.monotonic()
+        if not is_lost(self.directory):
+            pause(self.directory)
+            deadline += STOP_SECONDS
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
             time.sleep(0.01)
         query.stop()
@@ -285,10 +290,14 @@ class SparkDeployment:
                 for warning in shake_hands(context, self.directory, slots(context), is_temporary=self.is_temporary):
                     _LOG.warning(warning)
                 self._tell("starting the queries")
-            if PARTITIONS not in self.launch.conf and not context.getConf().contains(PARTITIONS):
+            if not self._is_set(PARTITIONS, session):
                 session.conf.set(PARTITIONS, str(slots(context)))
             self.spark = session
         return self.spark
+
+    def _is_set(self, name: str, session: SparkSession) -> bool:
+        """Return whether the user has chosen the value of a setting."""
+        return name in self.launch.conf or session.sparkContext.getConf().contains(name)
 
     def _tell(self, stage: str) -> None:
         """Say what a start is doing."""

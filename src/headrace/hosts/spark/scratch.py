@@ -40,7 +40,7 @@ def private_folder() -> str:
     """Make a folder that only this user can open; it is removed when this process ends."""
     sweep(Path(tempfile.gettempdir()), time.time())
     folder = tempfile.mkdtemp(prefix=_PREFIX)
-    ownership = Ownership(Path(folder))
+    ownership = Ownership(Path(folder), is_private=True)
     ownership.take()
     _owned.append(ownership)  # until this process ends
     atexit.register(_remove, folder, os.getpid())
@@ -64,7 +64,7 @@ def _delete_unowned(folder: Path, status: os.stat_result, now: float) -> bool:
     # one without an owner has just been made, or is that of an earlier version
     if not (folder / OWNER_FILE).exists() and now - status.st_mtime < OLD:
         return False
-    ownership = Ownership(folder)
+    ownership = Ownership(folder, is_private=True)
     ownership.take()  # raises if a process has it
     shutil.rmtree(folder, ignore_errors=True)
     ownership.release()

@@ -36,7 +36,10 @@ _PATIENCE = 2.0
 
 
 class HeadraceSource(DataSource):
-    """`spark.readStream.format("headrace")`; options: directory, buckets and python (JSON), parallel, limit, page."""
+    """`spark.readStream.format("headrace")`.
+
+    Options: directory, owner, buckets and python (JSON), parallel, limit, page.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -65,6 +68,7 @@ class HeadraceReader(DataSourceStreamReader):
 
     def __init__(self, options: dict[str, str]) -> None:
         self.directory = Path(options["directory"])
+        self.owner = options.get("owner", "")  # the token of the driver's epoch, if others may take over
         self.buckets: list[int] = json.loads(options["buckets"])
         self.python: dict[str, list[str]] = json.loads(options["python"])
         self.page = int(options["page"])
@@ -78,8 +82,11 @@ class HeadraceReader(DataSourceStreamReader):
     def intake(self) -> Intake:
         if self._intake is None:
             from headrace.driver.intake import Intake
+            from headrace.storage.fence import fence
 
             self._allow()
+            if self.owner:
+                fence(self.directory, self.owner)
             self._intake = Intake(self.directory, parallel=self.parallel, limit=self.limit, buckets=self.buckets)
         return self._intake
 
@@ -94,9 +101,14 @@ class HeadraceReader(DataSourceStreamReader):
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         from headrace.engine.clock import SystemClock
         from headrace.hosts.spark.telling import telling
+        from headrace.storage.fence import check_owner
 
         with telling():
-            return _to_spark(self.intake.latest(_from_spark(start), SystemClock().now()))
+            before = _from_spark(start)
+            latest = self.intake.latest(before, SystemClock().now())
+            if latest != before:
+                check_owner(self.directory)  # before Spark writes it into its log
+            return _to_spark(latest)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         from headrace.hosts.spark.telling import telling

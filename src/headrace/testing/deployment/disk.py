@@ -100,21 +100,32 @@ class SimulatedDisk:
             self._force(name)
 
     def create(self, path: Path, data: bytes) -> bool:
-        if self.exists(path):
-            return False
-        self.replace(path, lambda file: file.write(data))
-        return True
+        return self._replace_if(path, data, lambda: not self.exists(path))
 
     def read_tagged(self, path: Path) -> tuple[bytes, Tag] | None:
         data = self._files.get(str(path))
         return None if data is None else (data, content_tag(data))
 
     def swap(self, path: Path, data: bytes, tag: Tag) -> Tag | None:
-        known = self.read_tagged(path)
-        if known is None or known[1] != tag:
-            return None
-        self.replace(path, lambda file: file.write(data))
-        return content_tag(data)
+        def is_unchanged() -> bool:
+            known = self.read_tagged(path)
+            return known is not None and known[1] == tag
+
+        return content_tag(data) if self._replace_if(path, data, is_unchanged) else None
+
+    def _replace_if(self, path: Path, data: bytes, may: Callable[[], bool]) -> bool:
+        """Replace a file as `replace` does, if that may be when it gets its name; return whether it did."""
+        if not may():
+            return False
+        name, hidden = str(path), str(path.with_name(f".{path.name}.1.tmp"))
+        self._room()
+        self._change("write", ((hidden, data),), sure=0)
+        if not may():  # another process was faster
+            self._change("remove", ((hidden, None),))
+            return False
+        self._change("rename", ((hidden, None), (name, data)))
+        self._force(name)
+        return True
 
     def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
         name = str(path)

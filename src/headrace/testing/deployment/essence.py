@@ -1,7 +1,7 @@
 """What of a disk decides how a deployment goes on: two disks with the same essence have the same future.
 
-Files that were read, notes of tasks, old entries of Spark's logs and old state decide nothing; nor does the order of
-rows in a spool.
+Who owns the checkpoint, files that were read, notes of tasks, old entries of Spark's logs and old state decide nothing;
+nor does the order of rows in a spool.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 from headrace.driver.offset import Offset
 from headrace.model.page import Page
+from headrace.storage.fence import EPOCH_FILE
 
 Essence: TypeAlias = frozenset[tuple[str, Any]]
 _SEAL = 11  # bytes of a checksum
@@ -22,7 +23,11 @@ _sorted_rows: dict[bytes, str] = {}
 
 def essence(root: Path, content: dict[str, bytes]) -> Essence:
     """Return the essence of the files below a directory."""
-    names = {path[len(str(root)) :]: data for path, data in content.items() if "/checkpoint/notes/" not in path}
+    names = {
+        path[len(str(root)) :]: data
+        for path, data in content.items()
+        if "/checkpoint/notes/" not in path and not path.endswith(f"/checkpoint/{EPOCH_FILE}")
+    }
     offset = _last_offset(names)
     facts: list[tuple[str, Any]] = []
     newest: dict[str, int] = {}

@@ -106,7 +106,7 @@ class Run:
             self._do()
         finally:
             if self.session is not None:  # a process that has died owns nothing
-                self.session._ownership.release()
+                self.session._ownership.abandon()
 
     def _do(self) -> None:
         self._begin()

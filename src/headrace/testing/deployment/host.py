@@ -28,6 +28,8 @@ from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.logs import mend
 from headrace.model.time import MILLISECOND, SECOND
 from headrace.storage import files
+from headrace.storage.fence import check_owner, unfenced
+from headrace.storage.storage import mounted
 from headrace.testing.clock import VirtualClock
 from headrace.testing.deployment.spark import Logs, SparkFailure, StateStore
 from headrace.worker.bucket import Bucket
@@ -163,6 +165,7 @@ class SimulatedDeployment:
             end = self._planner.latest(start, self.now())
             if end == start:
                 return False
+            check_owner(self.directory)
             self._logs.offsets.add(self.batch, msgspec.json.encode(end))
             self._is_planned = True
             if self.batch:
@@ -181,10 +184,12 @@ class SimulatedDeployment:
         start, end = self._logs.offset(batch - 1), self._logs.offset(batch)
         chance = random.Random(f"{self.seed}/{batch}")
         sent: dict[int, list[Row]] = {number: [] for number in self.buckets}
-        for task in self._planner.tasks(start, end):
-            for row in self._ingest(task, end.commands, batch, chance):
-                sent[row.bucket].append(row)
-        rows = [row for number in self.buckets for row in self._bucket(number, sent[number], batch, chance)]
+        tasks = self._planner.tasks(start, end)
+        with mounted(self.directory, unfenced(self.directory)):  # tasks do not ask who owns the checkpoint
+            for task in tasks:
+                for row in self._ingest(task, end.commands, batch, chance):
+                    sent[row.bucket].append(row)
+            rows = [row for number in self.buckets for row in self._bucket(number, sent[number], batch, chance)]
         self._deliver(batch, rows)
 
     def _ingest(self, task: Task, commands: int, batch: int, chance: random.Random) -> list[Row]:

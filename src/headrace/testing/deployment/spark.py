@@ -16,6 +16,7 @@ import msgspec
 from headrace.driver.offset import START, Offset
 from headrace.hosts.spark.logs import is_whole
 from headrace.storage import files
+from headrace.storage.fence import unfenced
 
 #: So many micro-batches are kept in logs and state.
 RETAINED = 2
@@ -34,6 +35,8 @@ class Log:
         self.directory, self._lines = directory, lines
 
     def add(self, batch: int, *lines: bytes) -> None:
+        if files.exists(self.directory / str(batch)):
+            raise SparkFailure(f"two queries write the log {self.directory}: {batch} is there")
         _write(self.directory / str(batch), b"\n".join((b"v1", b"{}", *lines)))
 
     def get(self, batch: int) -> bytes:
@@ -53,7 +56,7 @@ class Log:
     def purge(self, before: int) -> None:
         """Delete the files of earlier micro-batches."""
         old = [self.directory / name for name in files.names(self.directory) if int(name) < before]
-        files.remove(*old, durable=False)
+        unfenced(self.directory).remove(old, durable=False)
 
 
 class Logs:
@@ -123,7 +126,7 @@ class StateStore:
         """Write the state after the micro-batch, at the end of a task; a repeated task writes it again."""
         data = self.encoded
         _write(self._directory / str(self._at + 1), zlib.crc32(data).to_bytes(4) + data)
-        files.remove(*(self._directory / str(old) for old in self._old()), durable=False)
+        unfenced(self._directory).remove([self._directory / str(old) for old in self._old()], durable=False)
 
     def _old(self) -> list[int]:
         return [number for name in files.names(self._directory) if (number := int(name)) <= self._at - RETAINED]
@@ -131,7 +134,8 @@ class StateStore:
 
 def _write(path: Path, data: bytes) -> None:
     try:
-        files.replace(path, data, durable=False)
+        # Spark does not ask who owns a checkpoint
+        unfenced(path).replace(path, lambda file: file.write(data), durable=False)
     except OSError as error:
         raise SparkFailure(f"Spark cannot write {path}: {error.strerror}") from error
 

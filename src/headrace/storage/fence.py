@@ -1,0 +1,133 @@
+"""A storage that only the owner of a checkpoint may change: every change asks first.
+
+A process that was stopped for a while, or lost its connection, may have been replaced meanwhile. It finds the token of
+another process in `epoch.json` before it changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from headrace.errors import OwnerFault
+from headrace.storage.storage import Storage, Tag, Write, mount, storage_of
+
+EPOCH_FILE = "epoch.json"
+
+
+class _Token(Struct, frozen=True):
+    token: str
+
+
+class Claim(NamedTuple):
+    """The claim of a process, or of one that works for it, to own a checkpoint."""
+
+    directory: Path
+    token: str
+
+    def holds(self, storage: Storage) -> bool:
+        """Return whether no other process has taken over."""
+        try:
+            return msgspec.json.decode(storage.read(self.directory / EPOCH_FILE), type=_Token).token == self.token
+        except (FileNotFoundError, ValueError):  # DecodeError is one
+            return False
+
+
+class Fenced:
+    """A storage below the directory of a checkpoint, for its owner."""
+
+    def __init__(self, storage: Storage, claim: Claim) -> None:
+        self.storage, self.claim = storage, claim
+        self._is_lost = False
+
+    def is_lost(self) -> bool:
+        """Return whether another process has taken over."""
+        self._is_lost = self._is_lost or not self.claim.holds(self.storage)
+        return self._is_lost
+
+    def check(self) -> None:
+        """Raise a fault if another process has taken over."""
+        if self.is_lost():
+            raise OwnerFault(
+                f"another process has taken over the checkpoint {self.claim.directory}",
+                hint="let that one run, which headrace check names; this one may not change the checkpoint any more",
+            )
+
+    def read(self, path: Path, start: int = 0) -> bytes:
+        return self.storage.read(path, start)
+
+    def exists(self, path: Path) -> bool:
+        return self.storage.exists(path)
+
+    def names(self, directory: Path) -> list[str]:
+        return self.storage.names(directory)
+
+    def read_tagged(self, path: Path) -> tuple[bytes, Tag] | None:
+        return self.storage.read_tagged(path)
+
+    def replace(self, path: Path, write: Write, *, durable: bool = True, shared: bool = False) -> None:
+        self.check()
+        self.storage.replace(path, write, durable=durable, shared=shared)
+
+    def create(self, path: Path, data: bytes) -> bool:
+        self.check()
+        return self.storage.create(path, data)
+
+    def swap(self, path: Path, data: bytes, tag: Tag) -> Tag | None:
+        self.check()
+        return self.storage.swap(path, data, tag)
+
+    def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
+        self.check()
+        self.storage.append(path, data, keep=keep)
+
+    def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        self.check()
+        self.storage.move(moves)
+
+    def remove(self, paths: Iterable[Path], *, durable: bool = True) -> None:
+        self.check()
+        self.storage.remove(paths, durable=durable)
+
+    def force(self, directory: Path) -> None:
+        self.storage.force(directory)
+
+    def sweep(self, directory: Path) -> int:
+        self.check()
+        return self.storage.sweep(directory)
+
+
+def fence(directory: Path, token: str) -> Fenced:
+    """Let this process change a checkpoint only as long as the owner with this token has it."""
+    fenced = Fenced(unfenced(directory), Claim(directory, token))
+    mount(directory, fenced)
+    return fenced
+
+
+def unfenced(directory: Path) -> Storage:
+    """Return the storage that holds a checkpoint, for those whose changes are harmless whoever owns it."""
+    storage = storage_of(directory)
+    return storage.storage if isinstance(storage, Fenced) else storage
+
+
+def claim_to(directory: Path) -> Claim | None:
+    """Return the claim of this process to a checkpoint; None if it has none, or nobody else can know the directory."""
+    storage = storage_of(directory)
+    return storage.claim if isinstance(storage, Fenced) else None
+
+
+def check_owner(directory: Path) -> None:
+    """Raise a fault if this process has owned a checkpoint, and another has taken it over."""
+    storage = storage_of(directory)
+    if isinstance(storage, Fenced):
+        storage.check()
+
+
+def is_lost(directory: Path) -> bool:
+    """Return whether this process has owned a checkpoint, and another has taken it over."""
+    storage = storage_of(directory)
+    return isinstance(storage, Fenced) and storage.is_lost()
