@@ -58,6 +58,7 @@ SHAPES = {
     "aggregates_of_joins": queries.aggregates_of_joins(),
     "nested": queries.nested(),
     "limits": queries.limits(),
+    "ranks": queries.ranks(),
     "table_joins": queries.table_joins(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Column, Expr, Literal, conjunction
+from headrace.model.rank import Ranking, RankOrder
 from headrace.model.schema import TS, Field, Schema
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
@@ -29,6 +30,7 @@ from headrace.plan.nodes import (
     Node,
     Order,
     Project,
+    Rank,
     Scan,
     SequenceJoin,
     SequenceMode,
@@ -179,6 +181,7 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
         "order",
         "limit",
         "distinct",
+        "rank",
         "aggregate",
         "aggregate",
         "table",
@@ -204,6 +207,15 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
             return Order(below)
         case "limit":
             return Limit(below, draw(st.integers(0, 4)))
+        case "rank":
+            columns = [Column(field.name, field.type) for field in schema]
+            chosen: st.SearchStrategy[tuple[Expr, ...]] = st.lists(
+                st.sampled_from(columns), max_size=2, unique=True
+            ).map(tuple)
+            order = st.builds(RankOrder, st.sampled_from(columns), st.booleans(), st.booleans())
+            function: Ranking = draw(st.sampled_from(["row_number", "rank", "dense_rank"]))
+            terms = tuple(draw(st.lists(order, min_size=1, max_size=2)))
+            return Rank(below, draw(st.sampled_from([1, 3])), draw(chosen), terms, function, next(fresh))
         case "distinct":
             return Distinct(below, draw(st.integers(0, 5)))
         case "aggregate":

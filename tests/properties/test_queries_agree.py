@@ -46,6 +46,7 @@ SHAPES = {
     "aggregates_of_joins": queries.aggregates_of_joins(),
     "nested": queries.nested(),
     "limits": queries.limits(),
+    "ranks": queries.ranks(),
     "table_joins": queries.table_joins(),
     "imputations": queries.imputations(),
     "modifiers": modifier_queries.modifiers(),

@@ -71,6 +71,23 @@ QUERIES = [
             ("round(covar_samp(v, second(at)), 9)", """round(covar_samp(v, second("at")), 9)"""),
         )
     ),
+    *(
+        (
+            "SELECT k, v, place FROM (SELECT *, "
+            f"{rank}() OVER (PARTITION BY window_start, window_end, k ORDER BY v{order}) AS place "
+            "FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(at), INTERVAL '10' SECOND))) WHERE place <= 3",
+            f"SELECT k, v, {rank}() OVER (PARTITION BY {_BUCKET}, k ORDER BY v{nulls}) AS place FROM a "
+            "QUALIFY place <= 3",
+        )
+        for rank in ("row_number", "rank", "dense_rank")
+        for order, nulls in (("", " NULLS FIRST"), (" DESC", " DESC NULLS LAST"), (" NULLS LAST", " NULLS LAST"))
+    ),
+    (
+        "SELECT count(*) AS n, window_end FROM a [RANGE 10 SECONDS] GROUP BY k "
+        "QUALIFY row_number() OVER (PARTITION BY window_end ORDER BY n DESC) = 1",
+        f"SELECT max(n) AS n, w + INTERVAL 10 SECOND AS window_end FROM (SELECT count(*) AS n, {_BUCKET} AS w FROM a "
+        "GROUP BY k, w) GROUP BY w",
+    ),
     (
         "SELECT count(*) AS n, window.end AS until FROM a GROUP BY window(at, '10 seconds', '4 seconds')",
         "SELECT count(*) AS n, w + INTERVAL 10 SECOND AS until FROM a, "

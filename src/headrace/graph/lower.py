@@ -96,6 +96,11 @@ class _Lowering:
             case nodes.Suppress():
                 suppressing = specs.Suppress(node.input.schema, node.by, node.rule, node.old_names)
                 return self.add(suppressing, self._ordered(node.input, node.by))
+            case nodes.Rank():
+                by_arrival = is_base(node.input)
+                ties = (SEQ,) if by_arrival else node.input.schema.names
+                ranking = specs.Rank(node.size, node.by, node.order, node.function, node.name, ties)
+                return self.add(ranking, self.lower(node.input, seq=by_arrival))
             case nodes.Detect():
                 return self._detect(node)
             case nodes.Limit():

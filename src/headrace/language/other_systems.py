@@ -28,7 +28,7 @@ _SESSION = "write the window after the stream: FROM stream [SESSION 30 SECONDS]"
 _IN_GROUP_BY = "write the window in GROUP BY, or after the stream: FROM stream [RANGE 5 MINUTES]"
 _WINDOW_ENDS = "write the window in GROUP BY as well, or FROM stream [RANGE 5 MINUTES] with window_start and window_end"
 _PREVIOUS = "DIFF(x) OVER (PARTITION BY id) compares a tuple with the one before it"
-_RANK = "for the top rows of a window, join its counts with themselves: docs/recipes.md, Top N per window"
+_RANK = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) as a column, or in QUALIFY"
 _ONE_CATALOG = "leave it out: all names are in one catalog"
 _JSON_COLUMNS = "write get_json_object(s, '$.name'); a source reads JSON records as columns with format 'json'"
 _AS_QUERY = "write CREATE QUERY name AS SELECT ..., or CREATE VIEW name AS SELECT ... to only name it"
@@ -332,7 +332,6 @@ PHRASES = {
 #: By the name of a clause of SELECT that can be parsed but not run.
 CLAUSES = {
     "OFFSET": "leave OFFSET out: LIMIT 10 delivers the first 10 results and then nothing more",
-    "QUALIFY": "filter in an outer query: SELECT * FROM (SELECT ...) AS x WHERE ...",
     "SAMPLE": "filter the stream, for example WHERE id % 10 = 0",
 }
 

@@ -14,6 +14,7 @@ from headrace.operators.joins.table_join import TableJoin
 from headrace.operators.order.limit import Limit
 from headrace.operators.order.ordered_union import OrderedUnion
 from headrace.operators.order.pace import Pace
+from headrace.operators.order.rank import Rank
 from headrace.operators.order.reorder import Reorder
 from headrace.operators.repeats.distinct import Distinct
 from headrace.operators.repeats.suppress import Suppress
@@ -50,6 +51,7 @@ Spec: TypeAlias = (
     | SequenceJoin
     | SessionAggregate
     | SlidingAggregate
+    | Rank
     | Suppress
     | TableJoin
     | Union

@@ -52,6 +52,8 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _faults_of([value, *keys], below.schema)
         case nodes.Suppress(input=below, by=by, rule=rule):
             yield from _faults_of([*by, rule.action] if isinstance(rule, Standing) else by, below.schema)
+        case nodes.Rank(input=below, by=by, order=order):
+            yield from _faults_of([*by, *(term.expr for term in order)], below.schema)
         case nodes.TableJoin():
             yield from _table_join_faults(node)
         case nodes.Detect():

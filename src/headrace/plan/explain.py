@@ -9,6 +9,7 @@ import msgspec
 from headrace.model.events.text import format_context, format_event
 from headrace.model.expressions.expression import Call, Column, Expr, substitute
 from headrace.model.expressions.text import format_columns, format_expr, format_name
+from headrace.model.rank import format_order
 from headrace.model.schema import Schema
 from headrace.model.suppression import format_suppression
 from headrace.model.time import format_duration, format_instant
@@ -54,6 +55,10 @@ def describe(node: Node) -> str:
             return f"Aggregate{computed} OVER {format_window(window)}{_clause(' GROUP BY ', format_columns(groups))}"
         case nodes.Distinct(span=span):
             return f"Distinct within {format_duration(span)}"
+        case nodes.Rank(by=by, order=order, size=size):
+            extent = "" if size == 1 else f" in {format_duration(size)}"
+            keys = _clause(" PARTITION BY ", _expressions(by))
+            return f"Rank {node.function}{extent}{keys} ORDER BY {format_order(order)} AS {format_name(node.name)}"
         case nodes.Suppress(by=by, rule=rule):
             return f"Suppress {format_suppression(rule)}{_clause(' GROUP BY ', _expressions(by))}"
         case nodes.Order():

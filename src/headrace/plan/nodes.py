@@ -13,6 +13,7 @@ from msgspec import Struct
 from headrace.model.events.event import Context, Event
 from headrace.model.events.output import Output, output_schema
 from headrace.model.expressions.expression import Expr
+from headrace.model.rank import Ranking, RankOrder
 from headrace.model.schema import Field, Schema
 from headrace.model.suppression import Suppression
 from headrace.model.types import Type
@@ -251,6 +252,25 @@ class Suppress(Struct, frozen=True, tag="suppress"):
         )
 
 
+class Rank(Struct, frozen=True, tag="rank"):
+    """Each tuple with one more column, `name`: its place, from 1, among those that agree in `by` in the same window.
+
+    A window has `size` microseconds and is aligned; with size 1 it is an instant. NULL equals NULL in `by`. row_number
+    tells tuples apart that `order` does not by timestamp, then by arrival in a base stream, else by content.
+    """
+
+    input: Node
+    size: int
+    by: tuple[Expr, ...]
+    order: tuple[RankOrder, ...]
+    function: Ranking
+    name: str
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema.fields, Field(self.name, Type.BIGINT)))
+
+
 class Order(Struct, frozen=True, tag="order"):
     """The same tuples in timestamp order (ties by arrival for a base stream, else by content).
 
@@ -315,6 +335,7 @@ Node: TypeAlias = (
     | Aggregate
     | Distinct
     | Suppress
+    | Rank
     | Order
     | Limit
     | Detect
@@ -330,5 +351,16 @@ def inputs(node: Node) -> tuple[Node, ...]:
             return nodes
         case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)
-        case Filter() | Project() | TableJoin() | Impute() | Aggregate() | Distinct() | Suppress() | Order() | Limit():
+        case (
+            Filter()
+            | Project()
+            | TableJoin()
+            | Impute()
+            | Aggregate()
+            | Distinct()
+            | Suppress()
+            | Rank()
+            | Order()
+            | Limit()
+        ):
             return (node.input,)

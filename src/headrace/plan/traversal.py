@@ -67,6 +67,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             | nodes.Aggregate()
             | nodes.Distinct()
             | nodes.Suppress()
+            | nodes.Rank()
             | nodes.Order()
             | nodes.Limit()
         ):
@@ -105,6 +106,9 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         case nodes.Suppress(by=by, rule=rule):
             ruled = replace(rule, action=change(rule.action)) if isinstance(rule, Standing) else rule
             return replace(node, by=tuple(map(change, by)), rule=ruled)
+        case nodes.Rank(by=by, order=order):
+            terms = tuple(replace(term, expr=change(term.expr)) for term in order)
+            return replace(node, by=tuple(map(change, by)), order=terms)
         case nodes.TableJoin(keys=table_keys, residual=residual):
             return replace(
                 node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual)

@@ -64,7 +64,7 @@ _LITERAL_FROM = {
 }  # fmt: skip
 _UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 #: The order of addition changes the last digits of a float, and what depends on them.
-_INEXACT = re.compile(r"\b(sum|avg|stddev|variance)\b", re.IGNORECASE)
+_INEXACT = re.compile(r"\b(sum|avg|stddev|variance|percentile|median|corr|\w+_(pop|samp|distinct))\b", re.IGNORECASE)
 
 
 #: The stream whose rows are stamped when they come.
@@ -146,6 +146,9 @@ class Grammar:
         for at in range(self.chance.randint(0, 2)):
             function = self.chance.choice([name for name in AGGREGATES if name != "shed_error"])
             argument = self.expression(self.type(), 2)
+            if AGGREGATES[function].least == 2:
+                fraction = "percentile" in function
+                argument += f", {self.chance.random():.2f}" if fraction else f", {self.expression(self.type(), 1)}"
             called = f"count(DISTINCT {argument})" if function == "count_distinct" else f"{function}({argument})"
             calls.append(f"{called} AS a{at}")
         return calls

@@ -92,6 +92,9 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             return Behavior((0.0,), size, guessed=False)
         case specs.Distinct():
             return Behavior((PASSING,), size, windows=(spec.span / SECOND / inputs[0].speed,))
+        case specs.Rank():
+            wait = max(spec.size / SECOND, inputs[0].skew) / inputs[0].speed
+            return Behavior(same, size + 8.0, windows=(wait,), life=life, guessed=False)
         case specs.Suppress(rule=rule):
             span = 0.0 if rule.span is None else rule.span / SECOND / inputs[0].speed
             passing = 1.0 / (rule.limit + 1) if isinstance(rule, Repeats) else PASSING

@@ -84,6 +84,7 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
             | specs.Exchange()
             | specs.Reorder()
             | specs.Limit()
+            | specs.Rank()
             | specs.Distinct()
             | specs.Impute()
             | specs.TableJoin()

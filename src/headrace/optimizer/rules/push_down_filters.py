@@ -86,6 +86,10 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return _push_into_join(node, terms)
         case nodes.SequenceJoin():
             return _push_into_sequence(node, terms)
+        case nodes.Rank(by=by):
+            keys = frozenset(expr.name for expr in by if isinstance(expr, Column))
+            down, kept = _split(terms, lambda term: bool(columns(term)) and columns(term) <= keys)
+            return (down,), _keep(node, kept)
         case nodes.Suppress() | nodes.Limit():
             return ((),), _keep(node, terms)  # what is filtered early would not count
         case nodes.Detect():

@@ -52,6 +52,11 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return _narrow_suppress(node, needed)
         case nodes.Distinct(input=below):
             return (frozenset(below.schema.names),), lambda new: replace_inputs(node, new)
+        case nodes.Rank(input=below, name=name, by=by, order=order):
+            if name not in needed:  # the rank is not read
+                return (needed,), lambda new: new[0]
+            read = _reads(needed - {name}, (*by, *(term.expr for term in order)))
+            return (_whole_unless_base(below, read),), lambda new: replace_inputs(node, new)
         case nodes.Order(input=below) | nodes.Limit(input=below):
             return (_whole_unless_base(below, needed),), lambda new: replace_inputs(node, new)
         case nodes.Aggregate():

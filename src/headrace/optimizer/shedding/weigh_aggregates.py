@@ -80,6 +80,7 @@ def _weigh(node: Node) -> Node | None:
             | nodes.Order()
             | nodes.Limit()
             | nodes.Suppress()
+            | nodes.Rank()
         ):
             return None
 

@@ -37,6 +37,7 @@ from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
 from headrace.plan.binding.pace import Part, paced
+from headrace.plan.binding.rank import bind_ranked, has_ranks
 from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
@@ -60,9 +61,13 @@ _CLAUSES = (
     "limit",
     "kind",
     "alias",
+    "qualify",
 )
 #: What to write for ORDER BY x LIMIT n.
-_TOP_HINT = "the top N rows of a window: see 'Top N per window' in docs/recipes.md; LIMIT alone gives the earliest rows"
+_TOP_HINT = (
+    "the top N rows of a window: QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY n DESC) <= 3; "
+    "LIMIT alone gives the earliest rows"
+)
 #: The plans of named queries, as a mapping or a function.
 Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
 #: Bind an expression of SELECT; take in a column that * brings.
@@ -223,6 +228,14 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
             "DISTINCT ON is not supported",
             span=place(distinct),
             hint="GROUP BY the columns and select first(x) of the others",
+        )
+    if has_ranks(select):
+        return bind_ranked(select, env, _bind_select)
+    if (qualify := select.args.get("qualify")) is not None:
+        raise NotSupported(
+            "QUALIFY needs ROW_NUMBER, RANK or DENSE_RANK",
+            span=place(qualify),
+            hint="write HAVING or WHERE, or QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY n DESC) <= 3",
         )
     if suppression_of(select) is not None:
         if distinct is not None:

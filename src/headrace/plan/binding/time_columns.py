@@ -30,7 +30,15 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset(
                 name for name, expr in columns if expr == ROWTIME or (isinstance(expr, Column) and expr.name in known)
             )
-        case nodes.Filter() | nodes.Impute() | nodes.TableJoin() | nodes.Distinct() | nodes.Order() | nodes.Limit():
+        case (
+            nodes.Filter()
+            | nodes.Impute()
+            | nodes.TableJoin()
+            | nodes.Distinct()
+            | nodes.Rank()
+            | nodes.Order()
+            | nodes.Limit()
+        ):
             return time_columns(node.input, env)
         case nodes.Pace(late=True):
             return frozenset()  # it has the time at which it was found to be late

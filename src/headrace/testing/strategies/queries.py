@@ -229,6 +229,26 @@ def nested(draw: DrawFn) -> str:
 
 
 @st.composite
+def ranks(draw: DrawFn) -> str:
+    """Draw places of the groups of a window, or of the tuples of a tumbling window, perhaps only the first ones."""
+    stream = draw(st.sampled_from(STREAMS))
+    function = draw(st.sampled_from(["row_number", "rank", "dense_rank"]))
+    direction = draw(st.sampled_from(["", " DESC", " NULLS LAST", " DESC NULLS FIRST"]))
+    span = draw(st.integers(1, 6))
+    if draw(st.booleans()):
+        keys = draw(st.sampled_from(["window_end", "window_start, window_end", "window_end, m"]))
+        over = f"{function}() OVER (PARTITION BY {keys} ORDER BY m{direction}, c)"
+        source = f"FROM {stream.name} [RANGE {span} SECONDS] GROUP BY item"
+        select = f"SELECT item, count(*) AS c, max(n) AS m, window_start, window_end, {over} AS place {source}"
+    else:
+        keys = draw(st.sampled_from(["window_start, window_end", "window_end, item, window_start"]))
+        over = f"{function}() OVER (PARTITION BY {keys} ORDER BY n{direction})"
+        source = f"FROM TABLE(TUMBLE(TABLE {stream.name}, DESCRIPTOR(rowtime), INTERVAL '{span}' SECOND))"
+        select = f"SELECT item, n, {over} AS place {source}{draw(_where(_names(stream)))}"
+    return select + draw(st.sampled_from(["", " QUALIFY place <= 2", f" QUALIFY {over} = 1 OR item IS NULL"]))
+
+
+@st.composite
 def limits(draw: DrawFn) -> str:
     """Draw the first results of a query, by themselves or as a sub-query below a condition, a window or a union."""
     count = draw(st.integers(0, 6))
@@ -409,6 +429,14 @@ def _aggregate(draw: DrawFn, source: str, names: Mapping[str, Type], *, where: b
         "max(item)",
         f"stddev({number})",
         "count(DISTINCT item)",
+        f"median({number})",
+        f"percentile({number}, 0.25)",
+        f"var_pop({number})",
+        f"sum(DISTINCT {number})",
+        f"max_by(item, {number})",
+        f"bool_or({number} > 2)",
+        f"min({number}) FILTER (WHERE item IS NOT NULL)",
+        "mode(item)",
     ]
     choices += [f"sum({number} + 1)", f"sum({number}) + count(*)"] + (
         ["first(item)", f"last({number})"] if ordered else []
