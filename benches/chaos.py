@@ -32,7 +32,7 @@ from benches.parts.supervisor import Ended, Stuck, Supervisor
 #: Seconds between two files of a stream.
 INTERVAL = 0.4
 #: How many faults that it survives a process meets; a start takes long, so they are many.
-SURVIVED_FAULTS = 2, 14
+SURVIVED_FAULTS = 4, 24
 #: How often `--once` is killed before it may end.
 KILLED_DRAINS = 3
 #: Seconds for which a drain may take, with everything that waits.
