@@ -11,13 +11,17 @@ from tests.cluster.machine import until
 KIND = pytest.StashKey[str]()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
-    """Mark the tests, and keep their order: a test that needs another driver than the last one must wait for it."""
-    ours = [item for item in items if "tests/cluster/" in str(item.path)]
-    for item in ours:
+def pytest_itemcollected(item):
+    """Mark the tests, before pytest chooses by marks."""
+    if "tests/cluster/" in str(item.path):
         item.add_marker(pytest.mark.cluster)
         item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Keep the order of the tests: one that needs another driver than the last one must wait for it."""
+    ours = [item for item in items if "tests/cluster/" in str(item.path)]
     ordered = iter(sorted(ours, key=lambda item: item.reportinfo()[:2]))
     items[:] = [next(ordered) if item in ours else item for item in items]
 

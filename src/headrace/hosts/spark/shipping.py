@@ -17,6 +17,8 @@ _LOG = logging.getLogger(__name__)
 #: A folder with more than this is not a folder of modules.
 FILES, BYTES = 1000, 16 << 20
 _TIME = (1980, 1, 1, 0, 0, 0)  # the same modules are the same archive
+#: Archives that an application has got, by their names.
+_sent = set[tuple[str, str]]()
 
 
 def ship_modules(context: SparkContext, python: Allowed) -> Allowed:
@@ -34,7 +36,11 @@ def ship_modules(context: SparkContext, python: Allowed) -> Allowed:
             ", ".join(python.folders),
         )
         return python
-    context.addPyFile(str(archive(modules, Path(private_folder()))))  # executors fetch it whenever they start
+    file = archive(modules, Path(private_folder()))
+    sent = str(context.applicationId), file.name
+    if sent not in _sent:  # Spark refuses a second file of that name
+        context.addPyFile(str(file))  # executors fetch it whenever they start
+        _sent.add(sent)
     names = {name.partition("/")[0].removesuffix(".py") for name in modules}
     packages = tuple(f"{name}.*" for name in sorted(names))
     return Allowed((*python.modules, *sorted(names), *packages), python.folders)

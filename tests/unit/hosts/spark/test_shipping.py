@@ -11,14 +11,17 @@ from headrace.model.allowed_python import Allowed
 
 
 class Context:
-    """A Spark context that keeps the files which it is given."""
+    """A Spark context that keeps the files which it is given, and refuses a name that it has."""
 
     def __init__(self):
         self.files = {}
+        self.applicationId = f"app-{id(self)}"
 
     def addPyFile(self, path):
+        name = path.rpartition("/")[2]
+        assert name not in self.files, f"{name} was already registered with a different path"
         with open(path, "rb") as file:
-            self.files[path.rpartition("/")[2]] = file.read()
+            self.files[name] = file.read()
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def test_modules_beside_the_script_can_be_imported_and_named_on_executors(folder
 def test_the_same_modules_are_the_same_archive(folder):
     first: Any = Context()
     second: Any = Context()
-    for context in (first, second):
+    for context in (first, second, second):
         shipping.ship_modules(context, Allowed((), (str(folder),)))
     assert first.files == second.files
     (folder / "means.py").write_text("value = 8\n")
