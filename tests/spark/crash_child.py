@@ -3,10 +3,13 @@
 import sys
 
 from headrace.session import Session
+from headrace.storage import owner
 
 
 def main() -> None:
-    checkpoint, script, limit = sys.argv[1:4]
+    checkpoint, script, limit, *options = sys.argv[1:]
+    if "unlocked" in options:  # as on machines whose locks do not reach each other
+        owner.lock = lambda file: True
     with open(script) as file:
         text = file.read()
     session = Session(checkpoint, limit=int(limit), buckets=4)

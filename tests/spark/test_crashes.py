@@ -12,9 +12,9 @@ import pytest
 from tests.spark.crash_case import SCRIPT, expected, wait_for_batches, write_data, written
 
 
-def start(checkpoint: Path, script: Path) -> subprocess.Popen:
+def start(checkpoint: Path, script: Path, *options: str) -> subprocess.Popen:
     child = Path(__file__).with_name("crash_child.py")
-    command = [sys.executable, str(child), str(checkpoint), str(script), "100"]
+    command = [sys.executable, str(child), str(checkpoint), str(script), "100", *options]
     with open(checkpoint.parent / "child.log", "ab") as log:
         return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log)
 
@@ -67,6 +67,22 @@ def test_killing_python_workers_loses_and_repeats_nothing(case):
     finish(process, directory)
     assert killed
     assert (directory / "child.log").read_text() == "", "what Spark and its workers say is in spark.log"
+    assert written(directory / "out", answers) == answers
+
+
+def test_a_driver_that_was_stopped_and_replaced_cannot_deliver_when_it_goes_on(case):
+    directory, script, answers = case
+    checkpoint = directory / "checkpoint"
+    stopped = start(checkpoint, script, "unlocked")
+    wait_for_batches(checkpoint, 2, is_over=ended(stopped))
+    os.killpg(stopped.pid, signal.SIGSTOP)
+    try:
+        finish(start(checkpoint, script, "unlocked"), directory)
+        assert written(directory / "out", answers) == answers
+    finally:
+        os.killpg(stopped.pid, signal.SIGCONT)
+    assert stopped.wait(200) != 0
+    assert "OwnerFault: another process has taken over the checkpoint" in (directory / "child.log").read_text()
     assert written(directory / "out", answers) == answers
 
 

@@ -305,6 +305,39 @@ def test_if_the_last_query_fails_the_deployment_says_where_and_why_and_the_query
         assert session.repair(["q"]) == ["q"]
 
 
+def test_a_micro_batch_that_spark_gave_up_is_repeated_by_itself(spark, tmp_path):
+    deadly = tmp_path / "deadly"
+    deadly.touch()
+    script = (
+        "CREATE STREAM s (at TIMESTAMP, path STRING) TIMESTAMP BY at FROM MEMORY;"
+        "CREATE AGGREGATE deadly(STRING) RETURNS BIGINT FROM PYTHON 'headrace.testing.aggregates:Deadly';"
+        "CREATE QUERY q AS SELECT deadly(path) AS n FROM s [RANGE 10 SECONDS] INTO MEMORY;"
+    )
+    with Session(tmp_path / "state", buckets=2) as session:
+        session.execute(script)
+        session.push("s", [{"at": START, "path": path} for path in (str(deadly), "nowhere")])
+        until(lambda: session.execute("SHOW DECISIONS")[0].rows)
+        deadly.unlink()
+        session.drain(120)
+        assert [row["n"] for row in session.results("q")] == [2]
+        decided = [(action, reason) for *_, action, reason in session.execute("SHOW DECISIONS")[0].rows]
+        assert decided[0][0].startswith("repeat micro-batch 0 after 1 s")
+        assert "it has failed once: a micro-batch failed" in decided[0][1]
+
+
+def test_without_restarts_a_micro_batch_that_spark_gave_up_ends_the_deployment(spark, tmp_path):
+    (tmp_path / "deadly").touch()
+    with Session(tmp_path / "state", buckets=2, restart=False) as session:
+        session.execute(
+            "CREATE STREAM s (at TIMESTAMP, path STRING) TIMESTAMP BY at FROM MEMORY;"
+            "CREATE AGGREGATE deadly(STRING) RETURNS BIGINT FROM PYTHON 'headrace.testing.aggregates:Deadly';"
+            "CREATE QUERY q AS SELECT deadly(path) AS n FROM s [RANGE 10 SECONDS] INTO MEMORY;"
+        )
+        session.push("s", [{"at": START, "path": str(tmp_path / "deadly")}])
+        with pytest.raises(HostFault, match="a micro-batch failed"):
+            session.drain(120)
+
+
 def test_a_missing_file_and_a_blocked_sink_are_clear_errors(spark, tmp_path):
     stream = f"CREATE STREAM s (v INT) FROM FILES (path '{tmp_path}/none/*.csv', format 'csv');"
     (tmp_path / "taken").write_text("a file, not a directory")

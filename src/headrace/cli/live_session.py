@@ -63,6 +63,7 @@ def open_session(
     buckets: int | None = None,
     launch: Launch | None = None,
     take_over: bool = False,
+    restart: bool = True,
 ) -> Session:
     """Make a session; on Spark, look for Java first, so that a missing one gives a clear message."""
     if host is Host.local:
@@ -78,6 +79,7 @@ def open_session(
         conf=launch.conf,
         executors=launch.executors,
         take_over=take_over,
+        restart=restart,
     )
 
 

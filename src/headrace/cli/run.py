@@ -60,6 +60,7 @@ def run(
     executors: int | None = executors_option(),
     python: list[str] = python_option(),
     take_over: bool = take_over_option(),
+    no_restart: bool = flag("--no-restart", "End if Spark gives up a micro-batch, for another supervisor to restart."),
     stats: bool = flag("--stats", "Print rates and times every five seconds."),
     fail_on: list[str] = typer.Option(
         [], metavar="KIND=N", help="With --once, exit with code 5 if more than N records (or N%) are bad, late or shed."
@@ -73,7 +74,9 @@ def run(
         parse(text)  # report syntax errors at once
         beside(file)
         allow_python(python)
-        with open_session(checkpoint, host=host, buckets=buckets, launch=launch, take_over=take_over) as session:
+        with open_session(
+            checkpoint, host=host, buckets=buckets, launch=launch, take_over=take_over, restart=not no_restart
+        ) as session:
             for outcome in session.execute(text, start=False):
                 show(outcome)
             if not is_running(session):

@@ -234,6 +234,51 @@ class Resume(Struct, frozen=True, tag="resume"):
         return f"promises that MUST hold are kept, and the load would be {self.load:.2f} with it"
 
 
+class RestartQueries(Struct, frozen=True, kw_only=True, tag="restart_queries"):
+    """Start all queries again after a pause (seconds): Spark gave up a micro-batch, for the n-th time (`failures`)."""
+
+    batch: int
+    failures: int
+    pause: float
+    cause: str
+
+    @property
+    def query(self) -> str | None:
+        return None
+
+    @property
+    def action(self) -> str:
+        return f"repeat micro-batch {self.batch} after {self.pause:.0f} s"
+
+    @property
+    def reason(self) -> str:
+        return f"it has failed {_times(self.failures)}: {self.cause}"
+
+
+class GiveUp(Struct, frozen=True, kw_only=True, tag="give_up"):
+    """Start nothing again: a micro-batch fails again and again for the same reason."""
+
+    batch: int
+    failures: int
+    cause: str
+
+    @property
+    def query(self) -> str | None:
+        return None
+
+    @property
+    def action(self) -> str:
+        return f"stop all queries at micro-batch {self.batch}"
+
+    @property
+    def reason(self) -> str:
+        return f"it has failed {_times(self.failures)}, again and again for the same reason: {self.cause}"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else "twice" if count == 2 else f"{count} times"
+
+
 Decision: TypeAlias = (
     SetBudget
     | LeaveUnread
@@ -245,4 +290,6 @@ Decision: TypeAlias = (
     | NoteShortfall
     | Suspend
     | Resume
+    | RestartQueries
+    | GiveUp
 )

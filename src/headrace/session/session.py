@@ -69,7 +69,8 @@ class Session:
     On Spark, `spark` is a SparkSession that runs already; queries get a session of their own in it, so its settings
     stay as they are. Otherwise Spark starts where `master` says (`spark://host:7077`, `yarn`, `local[4]`), or else
     where Spark's own files and variables say, or else on this machine. `conf` are settings of Spark, and on a cluster
-    the start waits for `executors` of them.
+    the start waits for `executors` of them. If Spark gives up a micro-batch for a reason that may pass, it is repeated
+    after a pause, unless `restart` is False.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Session:
         conf: Mapping[str, str | int | float | bool] | None = None,
         executors: int | None = None,
         take_over: bool = False,
+        restart: bool = True,
     ) -> None:
         launch = launch_of(spark, master, conf, executors)
         if host != "spark" and not launch.is_default:
@@ -105,7 +107,15 @@ class Session:
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         self.deployment = _deployment(
-            host, self.directory, buckets, limit, page, interval, is_temporary=self._temporary, launch=launch
+            host,
+            self.directory,
+            buckets,
+            limit,
+            page,
+            interval,
+            is_temporary=self._temporary,
+            launch=launch,
+            restart=restart,
         )
         self.deployment.delivery.reactions.switch = self._turn
         self._started = False
@@ -387,6 +397,7 @@ def _deployment(
     *,
     is_temporary: bool,
     launch: Launch,
+    restart: bool,
 ) -> Deployment:
     if callable(host):
         return host(directory)
@@ -402,6 +413,7 @@ def _deployment(
         interval=interval,
         is_temporary=is_temporary,
         launch=launch,
+        restart=restart,
     )
 
 

@@ -52,10 +52,7 @@ class Fenced:
     def check(self) -> None:
         """Raise a fault if another process has taken over."""
         if self.is_lost():
-            raise OwnerFault(
-                f"another process has taken over the checkpoint {self.claim.directory}",
-                hint="let that one run, which headrace check names; this one may not change the checkpoint any more",
-            )
+            raise owner_fault(self.claim.directory)
 
     def read(self, path: Path, start: int = 0) -> bytes:
         return self.storage.read(path, start)
@@ -99,6 +96,14 @@ class Fenced:
     def sweep(self, directory: Path) -> int:
         self.check()
         return self.storage.sweep(directory)
+
+
+def owner_fault(directory: Path) -> OwnerFault:
+    """Return the fault of a process that has lost a checkpoint to another one."""
+    return OwnerFault(
+        f"another process has taken over the checkpoint {directory}",
+        hint="let that one run, which headrace check names; this one may not change the checkpoint any more",
+    )
 
 
 def fence(directory: Path, token: str) -> Fenced:

@@ -1,8 +1,9 @@
-"""User-defined aggregates for tests: one that works and two that fail."""
+"""User-defined aggregates for tests: one that works and some that fail."""
 
 from __future__ import annotations
 
 import math
+import os
 
 
 class GeometricMean:
@@ -35,3 +36,21 @@ class Fussy(GeometricMean):
         if min(values) <= 0:
             raise RuntimeError("not positive, on purpose")
         return super().add(state, values)
+
+
+class Deadly:
+    """Counts paths, and ends the process without a word if there is a file at one of them."""
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, values: list[str]) -> int:
+        if any(map(os.path.exists, values)):
+            os._exit(1)
+        return state + len(values)
+
+    def merge(self, left: int, right: int) -> int:
+        return left + right
+
+    def finish(self, state: int) -> int:
+        return state

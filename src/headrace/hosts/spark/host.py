@@ -12,12 +12,14 @@ from pathlib import Path
 
 import msgspec
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
+from headrace.control.decisions import GiveUp
 from headrace.driver.bucket_numbers import bucket_numbers
 from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployments
@@ -26,7 +28,7 @@ from headrace.driver.pause import pause, resume
 from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
 from headrace.engine.clock import SystemClock
-from headrace.errors import HeadraceError, HostFault
+from headrace.errors import HeadraceError, HostFault, OwnerFault
 from headrace.hosts.host import Rescaled, file_fault
 from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
 from headrace.hosts.spark.context import is_cluster, session_for
@@ -37,18 +39,19 @@ from headrace.hosts.spark.handshake import shake_hands
 from headrace.hosts.spark.jvm import with_log
 from headrace.hosts.spark.launch import Launch
 from headrace.hosts.spark.logs import mend
-from headrace.hosts.spark.offset_log import read_partitions
+from headrace.hosts.spark.offset_log import read_logs, read_partitions
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.rescaling import complete_rescaling, rescale
 from headrace.hosts.spark.settings import PARTITIONS
 from headrace.hosts.spark.shipping import ship_modules
 from headrace.hosts.spark.sizing import partitions_for, sizes
 from headrace.hosts.spark.source import HeadraceSource
+from headrace.hosts.spark.supervisor import Supervisor
 from headrace.hosts.spark.telling import culprits_in
 from headrace.model.allowed_python import allowed
 from headrace.storage import files
 from headrace.storage.disk import make_directory
-from headrace.storage.fence import claim_to, is_lost
+from headrace.storage.fence import claim_to, is_lost, owner_fault
 from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
@@ -74,6 +77,7 @@ class SparkDeployment:
         interval: float = 0.0,
         is_temporary: bool = False,
         launch: Launch | None = None,
+        restart: bool = True,
     ) -> None:
         self.directory = directory.resolve()
         self.is_temporary = is_temporary
@@ -96,6 +100,8 @@ class SparkDeployment:
         self.raised = False  # whether the failure has been raised to the caller
         self._delivery_fault: HeadraceError | None = None  # of the micro-batch that failed
         self._delivery_tries = 0
+        self._supervisor = Supervisor(restarts=restart)
+        self._is_stopped = threading.Event()  # by `stop`
         self._unanswered = 0  # starts since the last delivery in which a Python process did not answer
         self._is_over = threading.Event()  # the streaming query has ended, and is not started again
         self._lock = threading.Lock()  # of `query`
@@ -217,6 +223,7 @@ class SparkDeployment:
         return self.fault
 
     def stop(self) -> None:
+        self._is_stopped.set()
         with self._lock:
             query, self.query = self.query, None
         if query is not None:
@@ -244,17 +251,28 @@ class SparkDeployment:
         query.stop()
 
     def _watch(self, writer: DataStreamWriter, query: StreamingQuery) -> None:
-        """Wait for the end of the streaming query; start it again without the queries that made it fail."""
+        """Wait for the end of the streaming query, and start it again: without the queries that made it fail, or later.
+
+        What ended it for good is its fault.
+        """
+        delay: float | None = None  # seconds until it is started again; None: it runs
         while True:
-            with suppress(Exception):  # its fault is asked for below
-                query.awaitTermination()
+            if delay is None:
+                with suppress(Exception):  # its fault is asked for below
+                    query.awaitTermination()
+            else:
+                self._is_stopped.wait(delay)
             with self._lock:
                 if self.query is not query:
                     return  # it was stopped
                 try:
-                    fault = self._fault_of(query)
-                    if fault is not None and self._is_repeated(fault):
-                        query = self.query = writer.start()
+                    fault = None if delay is not None else self._fault_of(query)
+                    if delay is not None or (fault is not None and self._is_repeated(fault)):
+                        query, delay = writer.start(), None
+                        self.query = query
+                        continue
+                    delay = None if fault is None else self._pause_after(fault)
+                    if delay is not None:
                         continue
                 except HeadraceError as error:
                     fault = error
@@ -265,6 +283,20 @@ class SparkDeployment:
                 self.fault = fault
                 self._is_over.set()
                 return
+
+    def _pause_after(self, fault: HeadraceError) -> float | None:
+        """Return after how many seconds the micro-batch that failed is repeated; None: it is not."""
+        is_ours = not isinstance(fault.__cause__, StreamingQueryException) or "headrace.errors." in str(fault.__cause__)
+        committed = read_logs(self.directory / "spark").committed
+        verdict = self._supervisor.failed(0 if committed is None else committed + 1, fault, is_ours=is_ours)
+        if verdict is None:
+            return None
+        decision = verdict if isinstance(verdict, GiveUp) else verdict.decision
+        level = logging.ERROR if isinstance(verdict, GiveUp) else logging.WARNING
+        _LOG.log(level, "%s: %s", decision.action, decision.reason)
+        with suppress(OSError, OwnerFault):  # it has been told
+            self.control.decisions.add(self.now(), [decision])
+        return None if isinstance(verdict, GiveUp) else verdict.pause
 
     def _is_repeated(self, fault: HeadraceError) -> bool:
         """Return whether the micro-batch that failed is to be tried again, perhaps without some queries."""
@@ -331,6 +363,7 @@ class SparkDeployment:
                 self.cores = slots(frame.sparkSession.sparkContext)  # machines come and go
             self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=done)
             self._delivery_tries = self._unanswered = 0
+            self._supervisor.delivered()
         except HeadraceError as error:
             self._delivery_fault = error
             self._delivery_tries += 1
@@ -360,6 +393,8 @@ class SparkDeployment:
 
     def _fault_of(self, query: StreamingQuery) -> HeadraceError | None:
         """Return what made a streaming query end; None if nothing failed."""
+        if is_lost(self.directory):  # whatever came of that
+            return owner_fault(self.directory)
         if self._delivery_fault is not None:
             return self._delivery_fault
         if query.isActive or (error := query.exception()) is None:
