@@ -1,6 +1,7 @@
 """A checkpoint continues with other numbers of partitions, also if a process died while it divided the state."""
 
 import datetime as dt
+import socket
 
 import pytest
 
@@ -28,6 +29,8 @@ def test_state_is_divided_for_more_and_for_fewer_cores_and_results_stay_exact(sp
                 "bids", [{"at": START + dt.timedelta(seconds=i), "item": i % 50} for i in range(first, first + 500)]
             )
             until(lambda: "bids" in (streams := session.statistics().streams) and streams["bids"].tuples == 500)
+            (listing,) = session.execute("SHOW BUCKETS")
+            assert [row[1] for row in listing.rows] == [socket.gethostname()] * 8
             with pytest.raises(HostFault, match="a running session cannot be rescaled"):
                 session.rescale(4)
 

@@ -187,6 +187,7 @@ class Statements:
             self._deployment.control.decisions.all(),
             self._deployment.failure(),
             read_progress(self._deployments.directory).budget if statement.what == "SETTINGS" else None,
+            [note for report in self._deployment.delivery.reports for note in report.buckets],
         ).redacted()
 
     def _describe(self, statement: statements.Describe, transaction: Transaction) -> None:

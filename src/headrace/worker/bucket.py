@@ -76,6 +76,7 @@ class Bucket:
         self.bounds: dict[str, int] = {}  # of streams
         self.time = BEGIN
         self.restored = False  # since the last micro-batch
+        self.machine = ""  # on which it runs
         self._has_dropped = False  # queries that the store still has
         self._saved = SavedState(number, cache)
         self._placement = Placement(Graph(), Graph())
@@ -388,6 +389,10 @@ class Bucket:
             relays=_relays(observed.guards),
             guards=list(map(_guard_seen, observed.guards)),
             ended=list(map(_guard_seen, observed.ended)),
+            state_bytes=sum(sizes.values()),
+            cached_bytes=self._saved.cached_bytes,
+            machine=self.machine,
+            restored=self.restored,
         )
         return Report(
             buckets=[note],

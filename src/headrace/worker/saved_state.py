@@ -136,6 +136,11 @@ class SavedState:
         """The size of the large chunks."""
         return sum(saved.size for saved in self._chunks.values() if saved.inline is None)
 
+    @property
+    def cached_bytes(self) -> int:
+        """The size of the large chunks if they are files as well."""
+        return self.stored_bytes if self._cache.directory is not None else 0
+
     def close(self) -> None:
         """Release all chunks."""
         self._chunks = {}

@@ -145,6 +145,10 @@ class BucketNote(Struct, frozen=True, array_like=True):
     relays: list[Relay] = []  # patterns that operators of this bucket do not need
     guards: list[GuardSeen] = []  # in force, with what they have dropped in this bucket
     ended: list[GuardSeen] = []  # in this micro-batch
+    state_bytes: int = 0
+    cached_bytes: int = 0  # of its state: in files that the workers of a machine map
+    machine: str = ""  # where it ran; empty in the process of the driver
+    restored: bool = False  # from the state store, because another worker, or none, had it before
 
 
 class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):

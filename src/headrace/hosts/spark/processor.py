@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +78,7 @@ class BucketProcessor(StatefulProcessor):
         with telling():
             if bucket is None or not bucket.can_run(store, arrived):
                 bucket = Bucket.restore(bucket_number, store, machine_cache(os.environ), arrived)
+            bucket.machine = socket.gethostname()
             done = bucket.run(arrived, batch, store, task.stager.of(bucket))
             out = list(task.rows.after(bucket_number, done))
         if bucket.stored_bytes < KEEP_BYTES:

@@ -33,6 +33,7 @@ Shown: TypeAlias = Literal[
     "SHEDDING",
     "DECISIONS",
     "SETTINGS",
+    "BUCKETS",
 ]
 
 

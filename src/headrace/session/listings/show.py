@@ -19,6 +19,7 @@ from headrace.session.listings.settings import setting_text, show_settings
 from headrace.session.outcome import Listing
 from headrace.session.promises import unshed_places
 from headrace.session.stints import state_of
+from headrace.worker.wire import BucketNote
 
 #: Columns whose numbers only the process that runs the queries knows.
 COUNTS = frozenset(
@@ -35,10 +36,11 @@ def show(
     decisions: Sequence[Decided] = (),
     failure: HeadraceError | None = None,
     budget: int | None = None,
+    buckets: Sequence[BucketNote] = (),
 ) -> Listing:
     """List the definitions of a kind, or the statistics of every vertex; after a `failure` no query runs.
 
-    `budget` is what the controller calculated, in nanoseconds.
+    `budget` is what the controller calculated, in nanoseconds; `buckets`, what they reported last.
     """
     match what:
         case "STREAMS":
@@ -77,8 +79,28 @@ def show(
             return _shedding(running, statistics)
         case "SETTINGS":
             return show_settings(running, budget)
+        case "BUCKETS":
+            return _buckets(buckets)
         case _:
             return _operators(names_in(running), statistics)
+
+
+def _buckets(notes: Sequence[BucketNote]) -> Listing:
+    """List the buckets with the machines that ran them in the last micro-batch."""
+    return Listing(
+        ("bucket", "machine", "state bytes", "cached bytes", "us in operators", "restored"),
+        tuple(
+            (
+                note.bucket,
+                note.machine or "driver",
+                note.state_bytes,
+                note.cached_bytes,
+                round(note.operators_ns / 1000),
+                note.restored,
+            )
+            for note in sorted(notes, key=lambda note: note.bucket)
+        ),
+    )
 
 
 def describe_rule(rule: Rule) -> Listing:
