@@ -6,6 +6,7 @@ another process in `epoch.json` before it changes anything.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -38,15 +39,23 @@ class Claim(NamedTuple):
 
 
 class Fenced:
-    """A storage below the directory of a checkpoint, for its owner."""
+    """A storage below the directory of a checkpoint, for its owner.
 
-    def __init__(self, storage: Storage, claim: Claim) -> None:
-        self.storage, self.claim = storage, claim
+    Where each look costs a request, `patience` says for how many seconds the last one is good enough. They pass for a
+    process that is stopped, too.
+    """
+
+    def __init__(self, storage: Storage, claim: Claim, *, patience: float = 0.0) -> None:
+        self.storage, self.claim, self.patience = storage, claim, patience
         self._is_lost = False
+        self._looked: float | None = None
 
     def is_lost(self) -> bool:
         """Return whether another process has taken over."""
-        self._is_lost = self._is_lost or not self.claim.holds(self.storage)
+        now = time.monotonic()
+        if not self._is_lost and (self._looked is None or now - self._looked >= self.patience):
+            self._is_lost = not self.claim.holds(self.storage)
+            self._looked = now
         return self._is_lost
 
     def check(self) -> None:
@@ -106,11 +115,20 @@ def owner_fault(directory: Path) -> OwnerFault:
     )
 
 
-def fence(directory: Path, token: str) -> Fenced:
+def fence(directory: Path, token: str, *, patience: float = 0.0) -> Fenced:
     """Let this process change a checkpoint only as long as the owner with this token has it."""
-    fenced = Fenced(unfenced(directory), Claim(directory, token))
+    fenced = Fenced(unfenced(directory), Claim(directory, token), patience=patience)
     mount(directory, fenced)
     return fenced
+
+
+def mount_below(directory: Path, storage: Storage) -> None:
+    """Let a storage hold a checkpoint, behind the fence if there is one; it must not give an old `epoch.json`."""
+    above = storage_of(directory)
+    if isinstance(above, Fenced):
+        above.storage = storage
+    else:
+        mount(directory, storage)
 
 
 def unfenced(directory: Path) -> Storage:

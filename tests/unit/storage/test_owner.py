@@ -1,6 +1,7 @@
 """One owner of a checkpoint: others are refused or take over, and an owner that was replaced changes nothing."""
 
 import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,8 @@ import pytest
 
 from headrace.errors import HostFault, OwnerFault
 from headrace.storage import files, owner
-from headrace.storage.fence import EPOCH_FILE, check_owner, claim_to, is_lost, unfenced
+from headrace.storage.disk import LocalDisk
+from headrace.storage.fence import EPOCH_FILE, Claim, Fenced, check_owner, claim_to, is_lost, mount_below, unfenced
 from headrace.storage.file_systems import is_of_one_machine, type_of
 from headrace.storage.owner import Ownership, epoch_of
 from headrace.storage.storage import mount, mounted, storage_of
@@ -88,6 +90,32 @@ def test_a_fence_is_lost_for_ever(tmp_path: Path) -> None:
     replaced(tmp_path, token=epoch.token)
     assert is_lost(tmp_path), "the other one may have changed anything"
     ownership.abandon()
+
+
+def test_where_a_look_costs_a_request_the_last_one_is_good_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    disk = LocalDisk()
+    disk.replace(tmp_path / EPOCH_FILE, lambda file: file.write(b'{"token": "ours"}'))
+    fenced = Fenced(disk, Claim(tmp_path, "ours"), patience=1.0)
+    assert not fenced.is_lost()
+    disk.replace(tmp_path / EPOCH_FILE, lambda file: file.write(b'{"token": "theirs"}'))
+    now = 100.9
+    assert not fenced.is_lost()
+    now = 101.0
+    assert fenced.is_lost()
+
+
+def test_a_storage_can_be_put_behind_a_fence(tmp_path: Path) -> None:
+    ownership = Ownership(tmp_path)
+    ownership.take()
+    disk = LocalDisk()
+    mount_below(tmp_path, disk)
+    assert unfenced(tmp_path) is disk
+    assert claim_to(tmp_path) is not None
+    ownership.release()
 
 
 @pytest.mark.usefixtures("on_shared_storage")
