@@ -8,7 +8,22 @@ import sys
 import typer
 
 from headrace import __version__
-from headrace.cli import backup, bench, check, example, experiment, explain, plan, repair, rescale, run, setup, test
+from headrace.cli import (
+    backup,
+    bench,
+    check,
+    example,
+    experiment,
+    explain,
+    pack,
+    plan,
+    repair,
+    rescale,
+    run,
+    setup,
+    submit,
+    test,
+)
 from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
 from headrace.cli.prompt import shell
@@ -26,6 +41,8 @@ app = typer.Typer(
 )
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("sql", epilog=shell.EXAMPLES)(shell.sql)
+app.command("submit", epilog=submit.EXAMPLES)(submit.submit)
+app.command("pack", epilog=pack.EXAMPLES)(pack.pack)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)
 app.command("plan", epilog=plan.EXAMPLES)(plan.plan)
 app.command("check", epilog=check.EXAMPLES)(check.check)

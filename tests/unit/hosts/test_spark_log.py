@@ -115,3 +115,24 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 def test_a_lost_jvm_leaves_no_traceback_of_its_client() -> None:
     done = subprocess.run([sys.executable, "-c", LOST_JVM], capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("x\n", ""), "an error, and no word of it"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('Exception in thread "main" org.apache.spark.SparkException: When running with master \'yarn\' ...',
+         "When running with master 'yarn' ..."),
+        ("Error: Unrecognized option: --wrong", "Unrecognized option: --wrong"),
+        ("26/01/01 ERROR SchedulerBackend: Application has been killed. Reason: All masters are unresponsive!",
+         "All masters are unresponsive!"),
+        ("26/01/01 WARN Utils: Your hostname resolves to a loopback address", None),
+    ],
+)  # fmt: skip
+def test_the_reason_why_a_jvm_ended_is_read_from_its_log(
+    line: str, reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = "Error: of an earlier run\n"
+    (tmp_path / "spark.log").write_text(f"{earlier}something\n{line}\n\tat a.Class\n")
+    monkeypatch.setattr(jvm, "_log", tmp_path / "spark.log")
+    monkeypatch.setattr(jvm, "_begin", len(earlier))
+    assert jvm.error_in_log() == reason

@@ -69,7 +69,7 @@ def check_executor(executor: Executor, word: str, directory: Path, *, is_tempora
     if executor.import_error:
         raise HostFault(
             f"Headrace cannot be imported on {executor.host} by {executor.executable}: {executor.import_error}",
-            hint="install headrace there, or send it along in an archive (spark.archives)",
+            hint="install headrace there, or send it along: headrace submit",
         )
     own_version = _version("headrace")
     if executor.headrace != own_version:
@@ -107,7 +107,7 @@ def job_fault(reason: str) -> HostFault:
     elif "PYTHON_VERSION_MISMATCH" in reason or "different version" in reason:
         hint = "set PYSPARK_PYTHON to the same version of Python on the executors as here " + platform.python_version()
     elif "No module named" in reason:
-        hint = "the Python of the executors needs PySpark and Headrace: install them"
+        hint = "the Python of the executors needs PySpark and Headrace: install them, or use headrace submit"
     else:
         hint = "look at the log of the executors"
     return HostFault(f"the executors cannot run Python tasks: {reason}", hint=with_log(hint))

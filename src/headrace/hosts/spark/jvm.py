@@ -24,7 +24,9 @@ from headrace.hosts.spark.launch import GATEWAY
 from headrace.hosts.spark.settings import DEBUG
 
 #: How Java and spark-submit begin the line that says why they end.
-_LAST_WORDS = re.compile(r'(?:Exception in thread "main" (?:[\w.$]+: )?|Error: |Error occurred during .*: )(.+)')
+_LAST_WORDS = re.compile(
+    r'(?:Exception in thread "main" (?:[\w.$]+: )?|Error: |Error occurred .*: |.* has been killed\. Reason: )(.+)'
+)
 
 _log: Path | None = None
 _is_temporary = False

@@ -67,6 +67,7 @@ ANYWHERE = (
     Setting("spark.sql.streaming.stopTimeout", "60000", "a stop waits for the running micro-batch"),
     Setting("spark.executorEnv.POLARS_MAX_THREADS", "1", "one task, one core"),
     Setting("spark.locality.wait", "200ms", "a machine that came back gets a bucket; with 3 s it never did"),
+    Setting("spark.ui.showConsoleProgress", "false", "the terminal belongs to the results, the log to messages"),
     Setting("spark.driver.memory", "2g", "1 GB is little for a JVM that collects results"),
     Setting(_SOCKETS, "true", "a Python stage starts about 40 ms sooner than over TCP"),
     Setting(_SOCKET_FOLDER, "/tmp", "the temporary directory of a container may be too long for a socket"),
@@ -76,7 +77,6 @@ ONE_MACHINE = (
     Setting("spark.driver.host", "127.0.0.1", "nothing listens outside of the machine"),
     Setting("spark.driver.bindAddress", "127.0.0.1", "nothing listens outside of the machine"),
     Setting("spark.ui.enabled", "false", "it would show a single query, whatever runs inside"),
-    Setting("spark.ui.showConsoleProgress", "false", "the terminal belongs to the results"),
     Setting("spark.log.level", "ERROR", "warnings are about clusters"),
     Setting("spark.driver.maxResultSize", "0", "tasks share the memory of the driver anyway"),
     Setting(

@@ -34,7 +34,11 @@ PLACE = Path("/shared/state")
 @pytest.mark.parametrize(
     ("change", "message", "hint"),
     [
-        ({"import_error": "No module named 'polars'"}, "cannot be imported on worker1 by /opt/python", "in an archive"),
+        (
+            {"import_error": "No module named 'polars'"},
+            "cannot be imported on worker1 by /opt/python",
+            "headrace submit",
+        ),
         (
             {"headrace": "0.0.9"},
             f"worker1 has Headrace 0.0.9, and the driver has {headrace.__version__}",
@@ -76,7 +80,7 @@ def test_a_full_disk_and_a_wrong_clock_are_told():
             "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9",
             "PYSPARK_PYTHON",
         ),
-        ("ModuleNotFoundError: No module named 'pyspark'", "install them"),
+        ("ModuleNotFoundError: No module named 'pyspark'", "headrace submit"),
     ],
 )
 def test_a_task_that_cannot_run_has_a_hint(reason, hint):
