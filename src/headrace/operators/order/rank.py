@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET, UnsetType
 
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page, Punctuation
@@ -27,7 +28,7 @@ class Rank(Spec, frozen=True, tag="rank"):
     """Each tuple with its place among those that agree in `by` and are in the same window of `size` microseconds.
 
     Windows are aligned; with size 1 they are instants. Of tuples that `order` does not tell apart, row_number puts the
-    earlier one first, then goes by the columns named in `ties`.
+    earlier one first, then goes by the columns named in `ties`. Windows that begin before `since` are left out.
     """
 
     size: int
@@ -36,6 +37,7 @@ class Rank(Spec, frozen=True, tag="rank"):
     function: Ranking
     name: str
     ties: tuple[str, ...]
+    since: int | UnsetType = UNSET  # not NULL, so that others are called as ever
 
     def build(self) -> RankOperator:
         return RankOperator(self)
@@ -74,10 +76,11 @@ class RankOperator(Operator):
         rest = len(self._sorting) - len(groups) - len(self._keys)
         self._descending = [False] * len(groups) + [term.descending for term in spec.order] + [False] * rest
         self._nulls_last = [False] * len(groups) + [not term.nulls_first for term in spec.order] + [False] * rest
+        self._since = None if spec.since is UNSET else -(-spec.since // spec.size) * spec.size
         self._pending = Pending()
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
-        self._pending.add(page.rows)
+        self._pending.add(page.rows if self._since is None else page.rows.filter(pl.col(TS) >= self._since))
         return ()
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:

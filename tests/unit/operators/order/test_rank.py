@@ -46,6 +46,12 @@ def test_tuples_are_ranked_when_their_window_is_complete() -> None:
     assert operator.state() == {}
 
 
+def test_a_window_that_was_reported_before_a_reset_is_left_out() -> None:
+    operator = Rank(10, (), (RankOrder(V, False, True),), "rank", "r", ("k", "v"), since=12).build()
+    operator.on_page(0, page([(13, 1, 5), (19, 1, 9), (21, 1, 7)]))
+    assert places(list(operator.on_punctuation(0, Punctuation(END)))) == [(21, 1)]
+
+
 def test_the_order_is_shown_as_it_is_written() -> None:
     terms = (RankOrder(V, True, False), RankOrder(K, False, True), RankOrder(V, False, False))
     assert format_order(terms) == "v DESC, k, v NULLS LAST"
