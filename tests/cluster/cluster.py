@@ -80,7 +80,10 @@ class Cluster:
         kind, *arguments = options
         spark_class = str(_spark_home() / "bin" / "spark-class")
         command = [spark_class, f"org.apache.spark.deploy.{kind}", "--host", machine.address, *arguments]
-        machine.start(command, self.environ(machine), self.logs / f"{name}.log")
+        log = self.logs / f"{name}.log"
+        machine.start(command, self.environ(machine), log)
+        if name == "master":
+            until(lambda: "I have been elected leader" in log.read_text(), what="a master")
         return machine
 
     def switch_off(self, name: str) -> None:
@@ -140,6 +143,7 @@ class Cluster:
             "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT, ROOT / "examples"))),
             "PYTHONDONTWRITEBYTECODE": "1",
             "HEADRACE_ALLOW_PYTHON": "*",
+            "HEADRACE_DEBUG": "1",  # Spark's log goes to ours
             "HEADRACE_TEST_COMMON": str(self.common),
             "SPARK_HOME": str(_spark_home()),
             "SPARK_LOCAL_IP": machine.address,
