@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.errors import OwnerFault
+from headrace.storage import sealed
 from headrace.storage.storage import Storage, Tag, Write, mount, storage_of
 
 EPOCH_FILE = "epoch.json"
@@ -33,7 +34,8 @@ class Claim(NamedTuple):
     def holds(self, storage: Storage) -> bool:
         """Return whether no other process has taken over."""
         try:
-            return msgspec.json.decode(storage.read(self.directory / EPOCH_FILE), type=_Token).token == self.token
+            data = sealed.unsealed(storage.read(self.directory / EPOCH_FILE))
+            return msgspec.json.decode(data, type=_Token).token == self.token
         except (FileNotFoundError, ValueError):  # DecodeError is one
             return False
 

@@ -25,7 +25,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.errors import HostFault, OwnerFault
-from headrace.storage import files
+from headrace.storage import files, sealed
 from headrace.storage.disk import make_directory
 from headrace.storage.fence import EPOCH_FILE, Fenced, fence
 from headrace.storage.file_systems import is_of_one_machine
@@ -95,7 +95,7 @@ class Ownership:
                 known = files.read_tagged(self._path)
                 released = msgspec.structs.replace(self._epoch, is_released=True)
                 if known is not None and _decode_epoch(known[0]) == self._epoch:
-                    files.swap(self._path, msgspec.json.encode(released), known[1])
+                    files.swap(self._path, _encode(released), known[1])
         self.abandon()
 
     def abandon(self) -> None:
@@ -150,7 +150,7 @@ class Ownership:
             owner=owner,
             since=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         )
-        data = msgspec.json.encode(epoch)
+        data = _encode(epoch)
         is_ours = files.create(self._path, data) if known is None else files.swap(self._path, data, known[1])
         if not is_ours:
             raise HostFault(f"another process has just taken the checkpoint {self._directory}", hint="stop one of them")
@@ -210,8 +210,12 @@ def _decode(data: bytes) -> Owner | None:
         return None
 
 
+def _encode(epoch: Epoch) -> bytes:
+    return sealed.seal(msgspec.json.encode(epoch))
+
+
 def _decode_epoch(data: bytes) -> Epoch | None:
     try:
-        return msgspec.json.decode(data, type=Epoch)
+        return msgspec.json.decode(sealed.unsealed(data), type=Epoch)
     except ValueError:  # DecodeError is one
         return None

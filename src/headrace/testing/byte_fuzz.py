@@ -44,6 +44,8 @@ from headrace.hosts.spark.offset_log import read_offset
 from headrace.model.schema import TS, Field, Schema
 from headrace.model.types import Type
 from headrace.storage import sealed
+from headrace.storage.fence import EPOCH_FILE
+from headrace.storage.owner import Ownership, epoch_of
 from headrace.worker.lane_times import LaneTimes
 from headrace.worker.saved_state import Extra, SavedState
 from headrace.worker.task_times import TaskTimes, leave_times, with_times
@@ -211,6 +213,12 @@ def _checkpoint(folder: Path, rows: pl.DataFrame) -> Iterator[Target]:
     progress = Progress(newest={"s": 5}, bounds={"q": 3}, lanes={"s": {"0": 1}})
     write_progress(folder, progress)
     yield _file("progress", folder / "progress.json", lambda: read_progress(folder), progress)
+    owned = folder / "owned"
+    ownership = Ownership(owned)
+    ownership.take()
+    epoch = epoch_of(owned)
+    ownership.abandon()
+    yield _file("epoch", owned / EPOCH_FILE, lambda: epoch_of(owned), lambda value: value in (epoch, None))
     numbers = bucket_numbers(folder, lambda: [3, 1])
     yield _file("buckets", folder / "buckets.json", lambda: bucket_numbers(folder, lambda: numbers), numbers)
     yield from _spools(folder, rows)
@@ -230,7 +238,7 @@ def _logs(folder: Path) -> Iterator[Target]:
     logged = b'v1\n{"batchWatermarkMs":0}\n' + msgspec.json.encode(offset)
     path = folder / "offsets" / "0"
     yield Target("offset", logged, lambda data: _with_file(path, data, lambda: read_offset(folder, 0)))
-    stores: dict[int, tuple[int | None, dict[str, bytes]]] = {0: (1, {"a": b"\x00\x01"})}
+    stores: dict[int, tuple[int | None, dict[str, bytes]]] = {0: (None, {"a": b"\x00\x01"})}
     saved = Saved(batch=2, offset=offset, stores=stores)
     local = folder / "local"
     sealed.replace(local / "local.msgpack", msgspec.msgpack.encode(saved))
