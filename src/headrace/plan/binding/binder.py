@@ -11,6 +11,7 @@ from sqlglot import exp
 from headrace.catalog.catalog import Catalog
 from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFault, UnboundedStateFault
 from headrace.language import other_systems
+from headrace.language.names import did_you_mean
 from headrace.language.syntax.clauses import (
     LandmarkClause,
     RangeClause,
@@ -392,11 +393,7 @@ def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept
     outputs: list[tuple[str, Expr]] = []
     for item in select.expressions:
         if item.is_star and isinstance(item, exp.Star | exp.Column):
-            if any(item.args.get(clause) for clause in ("except_", "replace", "rename")):
-                raise NotSupported(
-                    "* cannot have EXCEPT, REPLACE or RENAME", span=place(item), hint="write the names of the columns"
-                )
-            for name, expr in source.scope.star(item if isinstance(item, exp.Column) else None):
+            for name, expr in _starred(item, source):
                 outputs.append((unique(name, taken), accept(item, expr)))
             continue
         alias = item.alias if isinstance(item, exp.Alias) else ""
@@ -408,7 +405,30 @@ def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept
                 "the type of NULL is not known", span=place(item), hint="write for example CAST(NULL AS STRING)"
             )
         outputs.append((unique(alias or _name(item), taken), expr))
+    if not outputs:
+        raise SyntaxFault("SELECT names no columns", span=place(select), hint="EXCEPT leaves out all of them")
     return tuple(outputs)
+
+
+def _starred(item: exp.Expr, source: Source) -> list[tuple[str, Expr]]:
+    """Return the columns of *, but for those that EXCEPT names."""
+    star = item.this if isinstance(item, exp.Column) else item
+    if any(star.args.get(clause) for clause in ("replace", "rename")):
+        raise NotSupported(
+            "* cannot have REPLACE or RENAME", span=place(item), hint="write the names of the columns, with AS"
+        )
+    columns = source.scope.star(item if isinstance(item, exp.Column) else None)
+    excepted: list[exp.Expr] = star.args.get("except_") or []
+    known = [name for name, _ in columns]
+    for column in excepted:
+        if column.name.lower() not in (name.lower() for name in known):
+            raise NameFault(
+                f"EXCEPT names {column.name!r}, which is no column of *",
+                span=place(column),
+                hint=did_you_mean(column.name, known, otherwise=f"columns are {', '.join(known[:12])}"),
+            )
+    left_out = {column.name.lower() for column in excepted}
+    return [(name, expr) for name, expr in columns if name.lower() not in left_out]
 
 
 def _name(node: exp.Expr) -> str:

@@ -22,6 +22,7 @@ from headrace.model.types import Type
 from headrace.plan.binding.expressions.coerce import check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
 from headrace.plan.binding.expressions.scope import Scope
+from headrace.plan.binding.expressions.time_units import shifted, unit_of
 from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.span import place
 
@@ -250,12 +251,23 @@ class ExpressionBinder:
             )
         if any(isinstance(arg, exp.Alias) for arg in node.expressions):
             raise SyntaxFault(f"the arguments of {node.name} cannot have names", span=place(node))
+        unit = unit_of(node.name, [_word(arg) for arg in node.expressions], place(node))
+        if unit is not None:
+            args = [self.bind(arg) for arg in node.expressions[1:]]
+            return shifted(node.name, unit, args, place(node))
         return call(node.name, [self.bind(arg) for arg in node.expressions], place(node))
 
     def _trim(self, node: exp.Trim) -> Expr:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
         args = [node.this] if node.expression is None else [node.this, node.expression]
         return apply(name, tuple(map(self.bind, args)), place(node))
+
+
+def _word(node: exp.Expr) -> str:
+    """Return a bare word or a text, such as the unit of TIMESTAMPDIFF; empty for anything else."""
+    if isinstance(node, exp.Column) and not node.table:
+        return node.name
+    return node.name if isinstance(node, exp.Literal | exp.Var) else ""
 
 
 def type_of(node: exp.Expr) -> Type:
