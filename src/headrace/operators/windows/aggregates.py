@@ -71,16 +71,13 @@ class Aggregates:
         args = list(dict.fromkeys(call.arg for call in self.calls if call.arg is not None))
         self._inputs = [compile_expr(expr).alias(name) for name, expr in self.keys]
         # after all first arguments, whose numbers others know
-        args += [
-            expr for call in self.calls for expr in call.more if not isinstance(expr, Constant) and expr not in args
-        ]
-        args = list(dict.fromkeys(args))
+        args = list(dict.fromkeys([*args, *(expr for call in self.calls for expr in _columns(call))]))
         self._inputs += [compile_expr(arg).alias(f"__a{i}") for i, arg in enumerate(args)]
         splits = [
             split(
                 call,
                 "" if call.arg is None else f"__a{args.index(call.arg)}",
-                *(f"__a{args.index(expr)}" for expr in call.more if not isinstance(expr, Constant)),
+                *(f"__a{args.index(expr)}" for expr in _columns(call)),
             )
             for call in self.calls
         ]
@@ -142,6 +139,11 @@ class Aggregates:
             end.cast(instant).alias("window_end"),
             stamp.alias(TS),
         )
+
+
+def _columns(call: AggregateCall) -> tuple[Expr, ...]:
+    """Return the further arguments that are computed for each tuple; the fraction of a percentile is not."""
+    return () if call.function in ("percentile", "percentile_disc") else call.more
 
 
 def keeps_values(call: AggregateCall) -> bool:
