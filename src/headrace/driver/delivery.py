@@ -25,7 +25,7 @@ from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
 from headrace.connectors.spool import Spooled, exchange_spool, stream_spool
 from headrace.driver.deployed import notes_in
-from headrace.driver.exchanges import parts_after
+from headrace.driver.exchanges import clear_parts, parts_after
 from headrace.driver.failed_results import FailedResults
 from headrace.driver.progress import Progress, change_progress, mark_ended, read_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
@@ -80,6 +80,7 @@ class Delivery:
         self._opened: dict[str, tuple[tuple[Connector, ...], Schema]] = {}
         self._writers = ThreadPoolExecutor(_WRITERS, "files") if threads else None
         self._is_open = False
+        self._is_over = False  # whether a draining deployment has delivered everything
 
     @property
     def statistics(self) -> Statistics:
@@ -118,7 +119,10 @@ class Delivery:
     def resume(self, running: Running) -> None:
         """Continue where an earlier process was: delete what it left half done, before the first task runs."""
         self.open(running)
-        self.bounds = read_progress(self.directory).bounds
+        progress = read_progress(self.directory)
+        self.bounds = progress.bounds
+        if progress.ended:
+            clear_parts(self.directory)
         swept = sum(files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes", "tables"))
         sweep_tables(self.directory)
         # notes between tasks of a micro-batch that is repeated: a power cut may have cut them off
@@ -169,6 +173,7 @@ class Delivery:
             for rolling in self._rolling():
                 rolling.flush()
             mark_ended(self.directory)  # before the micro-batch is committed: after that none would say so
+            self._is_over = True
         return ended
 
     def close(self) -> None:
@@ -177,6 +182,9 @@ class Delivery:
             self._writers.shutdown()
         self.reactions.outbox.close()
         is_owner = not is_lost(self.directory)
+        if self._is_over and is_owner:
+            with suppress(OSError):  # until now the last micro-batch might have been repeated
+                clear_parts(self.directory)
         for sinks in self.sinks.values():
             for sink in sinks:
                 if isinstance(sink, StagingSink) and is_owner:

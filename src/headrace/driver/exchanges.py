@@ -87,6 +87,14 @@ def sweep_parts(end: Offset, progress: Progress, directory: Path) -> bool:
     return True
 
 
+def clear_parts(directory: Path) -> None:
+    """Delete all parts, once a deployment has ended and no micro-batch follows."""
+    folder = directory / "exchange"
+    files.remove(
+        *(folder / name / part for name in files.names(folder) for part in files.names(folder / name)), durable=False
+    )
+
+
 def parts_after(
     batch: int, written: Mapping[str, Sequence[Spooled]], before: Progress, directory: Path, *, unread: Collection[str]
 ) -> dict[str, list[str]]:

@@ -296,7 +296,8 @@ def leftovers(root: Path, image: Image) -> list[str]:
     A few that were read may come back after a power cut; the next micro-batch would delete them.
     """
     names = sorted(path.removeprefix(str(root)) for path in image.seen() if "/spark/" not in path)
-    garbage = [name for name in names if any(part in name for part in ("/_staging/", "/.", "/calls/", "/pause"))]
+    never = ("/_staging/", "/.", "/calls/", "/pause", "/exchange/")
+    garbage = [name for name in names if any(part in name for part in never)]
     spooled = [name for name in names if name.endswith(".arrow") and not name.endswith("-0.arrow")]
     return garbage + spooled[MAX_READ:]
 
