@@ -198,6 +198,41 @@ def test_what_a_crash_makes_us_send_again_is_in_the_topic_once(topics, tmp_path)
     assert [row["n"] for _, _, row in topics.values("once", 1)] == [1, 2, 3, 4]
 
 
+def test_what_publishers_send_is_in_the_topic_once_although_some_die(topics, tmp_path):
+    from headrace.catalog.definitions import Connector
+    from headrace.connectors.kafka.publishing import PublishingSink, publish
+    from headrace.model.page import Page
+    from headrace.model.schema import Field, Schema
+    from headrace.model.types import Type
+
+    topics.make("published", 2)
+    connector = Connector("KAFKA", {"bootstrap": topics.address, "topic": "published", "publishers": 2})
+    schema = Schema((Field("n", Type.BIGINT),))
+
+    def page(*numbers):
+        return Page(pl.DataFrame({"n": numbers, "__ts": [0] * len(numbers)}))
+
+    def delivery(batch, send):
+        sink = PublishingSink("q", connector, schema, tmp_path)
+        sink.sweep()
+        sink.publish = send
+        staged = [sink.stage(page(*(10 * batch + n for n in numbers)), f"b{batch}-{numbers[0]}-1") for numbers in PARTS]
+        sink.write(batch, [page(10 * batch + 7)], staged)
+        sink.close()
+
+    def only_the_first(publications):
+        publish(publications[0])
+        raise KeyboardInterrupt
+
+    PARTS = ((1, 2), (3,), (4, 5, 6))
+    for batch in (0, 1):
+        with pytest.raises(KeyboardInterrupt):
+            delivery(batch, only_the_first)
+        delivery(batch, lambda publications: [publish(publication) for publication in publications * 2])
+    sent = [row["n"] for _, _, row in topics.values("published", 2)]
+    assert sorted(sent) == [10 * batch + n for batch in (0, 1) for n in range(1, 8)]
+
+
 def test_a_topic_that_is_not_there_is_a_fault_with_a_hint(topics, tmp_path):
     with Session(tmp_path / "checkpoint", host="local") as session:
         session.execute(statements(topics.address, "nowhere", tmp_path / "out"))
@@ -220,6 +255,7 @@ def test_a_broker_that_does_not_answer_is_a_fault_in_bounded_time(tmp_path):
 def test_spark_skips_partitions_that_nobody_needs_also_after_a_restart(spark, topics, tmp_path):
     topics.make("skipped", 4)
     topics.make("speeds", 1)
+    topics.make("copied", 2)
     sink = f"KAFKA (bootstrap '{topics.address}', topic 'speeds')"
 
     def read(session):
@@ -247,7 +283,14 @@ def test_spark_skips_partitions_that_nobody_needs_also_after_a_restart(spark, to
             "the feedback is in force after the restart"
         )
         topics.send("skipped", readings(50, 120))
+        # large results, which tasks send
+        session.execute(f"""CREATE STREAM numbers (n BIGINT) FROM MEMORY;
+            CREATE QUERY copied AS SELECT n, '{"x" * 200}' AS text FROM numbers
+              INTO KAFKA (bootstrap '{topics.address}', topic 'copied', publishers 2)""")
+        session.push("numbers", [{"n": n} for n in range(3000)])
         session.drain(60)
+        assert not list((tmp_path / "checkpoint" / "sinks" / "published").rglob("b*-driver*"))
+    assert sorted(row["n"] for _, _, row in topics.values("copied", 2)) == list(range(3000))
     # it was said when results were known up to 20 seconds, the skew being one
     results = expected(120, left_out=(30, 40, 50, 60, 70, 80))
     assert written(tmp_path / "out") == results

@@ -18,7 +18,8 @@ from headrace.connectors.files.rolling_sink import files_sink
 from headrace.connectors.files.sink import check_files_sink
 from headrace.connectors.files.source import FilesSource, check_files
 from headrace.connectors.generator.source import GeneratorSource
-from headrace.connectors.kafka.sink import KafkaSink, check_kafka_sink
+from headrace.connectors.kafka.publishing import PublishingSink, kafka_sink
+from headrace.connectors.kafka.sink import check_kafka_sink, publishers_of
 from headrace.connectors.kafka.source import KafkaSource, check_kafka
 from headrace.connectors.memory import MemorySink
 from headrace.connectors.options import check_names, near, require
@@ -54,7 +55,7 @@ _OWN = (RAISED, FAILURES, "SYSTEM")
 SINKS: dict[str, MakeSink] = {
     "CONSOLE": ConsoleSink,
     "FILES": files_sink,
-    "KAFKA": KafkaSink,
+    "KAFKA": kafka_sink,
     "MEMORY": MemorySink,
     "SPARK": SparkSink,
 }
@@ -64,7 +65,7 @@ _ANY_TIME = {("FILES", "parquet"), ("KAFKA", "arrow")}
 _DEFAULT_FORMATS = {"FILES": "parquet", "KAFKA": "json"}
 
 #: The sinks into which tasks can write.
-STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": files_sink, "SPARK": SparkSink}
+STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": files_sink, "KAFKA": PublishingSink, "SPARK": SparkSink}
 
 
 def make_source(stream: Stream, checkpoint: Path) -> Source:
@@ -74,7 +75,15 @@ def make_source(stream: Stream, checkpoint: Path) -> Source:
 
 def make_sink(query: str, connector: Connector, schema: Schema, checkpoint: Path) -> Sink:
     """Make a sink of a query, with its secrets."""
-    return SINKS[connector.kind](query, resolved(connector, where=f"query {query}: "), schema, checkpoint)
+    sink = SINKS[connector.kind](query, resolved(connector, where=f"query {query}: "), schema, checkpoint)
+    if isinstance(sink, PublishingSink):
+        sink.reference = connector  # tasks find the secrets themselves
+    return sink
+
+
+def can_stage(connector: Connector) -> bool:
+    """Return whether tasks can write into a sink."""
+    return connector.kind in STAGING_SINKS and (connector.kind != "KAFKA" or publishers_of(connector) > 0)
 
 
 def make_staging_sink(query: str, connector: Connector, schema: Schema, checkpoint: Path) -> StagingSink:

@@ -23,6 +23,7 @@ from headrace.commands.running_graph import placement_of
 from headrace.commands.tables import sweep_tables
 from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
+from headrace.connectors.kafka.publishing import Publish, PublishingSink
 from headrace.connectors.spool import Spooled, exchange_spool, stream_spool
 from headrace.driver.deployed import notes_in
 from headrace.driver.exchanges import clear_parts, parts_after
@@ -75,6 +76,7 @@ class Delivery:
         self.demanded: dict[int, Sequence[Page]] = {}  # answers to the newest demands, by number
         self.commands = 0  # in force in the last micro-batch
         self.reactions = Reactions(directory, threads=threads)
+        self.publish: Publish | None = None  # lets tasks send results; None: this process does
         self._failed_subscribers: Counter[str] = Counter()
         self._totals = Totals()
         self._opened: dict[str, tuple[tuple[Connector, ...], Schema]] = {}
@@ -109,6 +111,9 @@ class Delivery:
             if name not in self.sinks:
                 self._opened[name] = sinks, schema
                 self.sinks[name] = [make_sink(name, sink, schema, self.directory) for sink in sinks]
+                for sink in self.sinks[name]:
+                    if isinstance(sink, PublishingSink) and self.publish is not None:
+                        sink.publish = self.publish
                 for rolling in _rolling(self.sinks[name]):
                     rolling.has_timer = self._writers is not None
                     rolling.resume()

@@ -19,8 +19,9 @@ import polars as pl
 
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
-from headrace.connectors import STAGING_SINKS, make_staging_sink
-from headrace.connectors.kinds import refused
+from headrace.connectors import make_staging_sink
+from headrace.connectors.connector import SelectiveSink
+from headrace.connectors.kinds import can_stage, refused
 from headrace.connectors.spool import Spooled, exchange_spool
 from headrace.graph.graph import VertexId
 from headrace.model.page import Page
@@ -80,7 +81,7 @@ class Writer:
         if exchange_of(vertex) is not None:
             return self.batch is not None
         query = self._query(vertex, running)
-        if query is None or any(sink.kind not in STAGING_SINKS for sink in query.sinks):
+        if query is None or not all(map(can_stage, query.sinks)):
             return False
         # else the driver needs the detections
         return query.reaction is None or (query.reaction.enabled and not query.reaction.actions)
@@ -101,11 +102,15 @@ class Writer:
             query = self._query(vertex, running)
             if query is None or is_subscribed(self.directory, query.query):
                 return None
-            if any(refused(sink, Page(rows).visible()) is not None for sink in query.sinks):
+            visible = Page(rows).visible()
+            sinks = [make_staging_sink(query.query, sink, query.schema, self.directory) for sink in query.sinks]
+            if any(refused(sink, visible) is not None for sink in query.sinks) or any(
+                isinstance(sink, SelectiveSink) and sink.refused(visible) is not None for sink in sinks
+            ):
                 return None  # the driver sets the rows aside that a sink cannot hold
             name = f"{self.name}-{self._next()}"
-            for sink in query.sinks:
-                make_staging_sink(query.query, sink, query.schema, self.directory).stage(Page(rows), name)
+            for sink in sinks:
+                sink.stage(Page(rows), name)
         payload = msgspec.msgpack.encode(name)
         return Row(bucket, Kind.STAGED, vertex, self._made if part is None else part, rows.height, payload)
 

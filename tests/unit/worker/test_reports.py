@@ -1,5 +1,7 @@
 """One report for all buckets of a task."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +11,8 @@ from headrace.engine.shedding.shedders import ShedSeen
 from headrace.engine.statistics import QueueStatistics, VertexCounts
 from headrace.model.stint import Stint
 from headrace.model.time import BEGIN
+from headrace.session import Session
+from headrace.testing.watching import local_host
 from headrace.worker.reports import TaskRows, least_bounds, least_waits, merged
 from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Wait, decode_report, encode
 
@@ -95,3 +99,25 @@ def test_a_bucket_of_another_task_is_not_kept_waiting() -> None:
     row = Row(5, Kind.REPORT, "", 0, 7, encode(Report(buckets=[BucketNote(5)], time=3)))
     held = Row(5, Kind.STAGED, "q", 0, 1, b"")
     assert list(TaskRows([4], lambda: [held]).after(5, [row])) == [row, held]
+
+
+def test_a_task_with_several_buckets_and_queries_tells_the_driver_little(tmp_path: Path) -> None:
+    grouped = "SELECT k, {} AS n FROM {} [RANGE 10 SECONDS] GROUP BY k"
+    joined = "SELECT s.k, s.v FROM s [RANGE 10 SECONDS] JOIN t [RANGE 10 SECONDS] ON s.k = t.k"
+    queries = [
+        *(grouped.format(f"{call}(v)", stream) for call in ("count", "sum", "avg") for stream in "st"),
+        joined,
+        f"SELECT v, count(*) AS n FROM ({joined}) [RANGE 10 SECONDS] GROUP BY v",
+    ]
+    with Session(tmp_path, host="local", buckets=4) as session:
+        for stream in "st":
+            session.execute(f"CREATE STREAM {stream} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at FROM MEMORY")
+        for number, query in enumerate(queries):
+            session.execute(f"CREATE QUERY q{number} AS {query} INTO MEMORY", start=False)
+        session.start()
+        for stream in "st":
+            session.push(stream, [{"at": f"2026-01-01 00:00:{n:02d}", "k": n, "v": n % 7} for n in range(60)])
+        assert local_host(session).step()
+        reports = local_host(session).delivery.reports
+        assert len(reports) == 4
+        assert len(encode(merged(reports))) <= 8000 < sum(len(encode(report)) for report in reports)

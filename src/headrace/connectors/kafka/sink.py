@@ -3,6 +3,9 @@
 The note is an offset of a consumer group of the query's own: what is sent again after a crash is recognized by it, so
 each result is in the topic once for all who read what is committed. The group's name is kept in the checkpoint: a new
 checkpoint counts its micro-batches anew.
+
+With the option `publishers`, tasks leave large results in the checkpoint, and so many other tasks send them, each in a
+transaction with a note of its own (`connectors.kafka.publishing`).
 """
 
 from __future__ import annotations
@@ -10,8 +13,9 @@ from __future__ import annotations
 import io
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +51,9 @@ _MAX_BYTES, _MAX_BYTES_OPTION = 1_000_000, "message.max.bytes"
 _FIRST_TRY = 0.3
 #: Bytes that a topic counts beside the key and value of a record that is sent alone.
 _FRAME = 120
-OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "timeout")
+OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "timeout", "publishers")
+#: More publishers than this are of no use to a topic.
+_MOST_PUBLISHERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class Target:
     key: str | None
     time: str | None
     max_bytes: int = _MAX_BYTES
+    publishers: int = 0  # tasks that send results; 0: the driver does
 
 
 def target(connector: Connector, schema: Schema) -> Target:
@@ -79,7 +86,17 @@ def target(connector: Connector, schema: Schema) -> Target:
                 f"KAFKA: format 'arrow' takes no {option}, because a record holds many rows", hint="write format 'json'"
             )
         chosen[option] = name
-    return Target(there, form, chosen["key"], chosen["record_time"], _max_bytes(connector))
+    return Target(there, form, chosen["key"], chosen["record_time"], _max_bytes(connector), publishers_of(connector))
+
+
+def publishers_of(connector: Connector) -> int:
+    """Read how many tasks send the results of a KAFKA sink; 0: the driver does."""
+    chosen = str(connector.options.get("publishers", 0))  # no secret: the tasks that make results look, too
+    if not chosen.isdigit() or int(chosen) > _MOST_PUBLISHERS:
+        raise QueryError(
+            f"KAFKA: the option 'publishers' must be a whole number from 0 to {_MOST_PUBLISHERS}", hint="publishers 4"
+        )
+    return int(chosen)
 
 
 def _max_bytes(connector: Connector) -> int:
@@ -98,72 +115,37 @@ def check_kafka_sink(connector: Connector, schema: Schema) -> None:
     library()
 
 
-class KafkaSink:
-    """Sends results, each once."""
+class Records:
+    """How results become records of a topic."""
 
-    def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
-        self._target, self._schema = target(connector, schema), schema
-        self._kafka = library()
-        # two sinks of a query must not take each other for an earlier process
-        self._name = f"headrace-{query}-{self._target.place.topic}-{_identity(Path(checkpoint) / 'sinks' / 'kafka')}"
-        self._producer: Any = None
-        self._next = 0  # the first micro-batch that is not in the topic
+    def __init__(self, target: Target, schema: Schema) -> None:
+        self._target, self._schema = target, schema
         self._max_bytes: int | None = None  # of a record, once the topic was asked
 
-    def write(self, batch: int, pages: Sequence[Page]) -> None:
-        """Send the results of a micro-batch, unless they are in the topic already."""
-        frames = [page.visible() for page in pages if len(page)]
-        if not frames:
+    def of(self, rows: pl.DataFrame) -> Iterator[tuple[str | None, bytes, int | None]]:
+        """Return key, value and time in milliseconds of each record."""
+        if self._target.format == "arrow":
+            yield from ((None, table, None) for table in self._tables(rows))
             return
-        rows, timeout = pl.concat(frames).select(self._schema.names), self._target.place.timeout
-        try:
-            try:
-                self._transact(batch, rows, timeout * _FIRST_TRY)
-            except TimeoutError:
-                # after a restart of the broker, only a new producer gets an answer
-                self.close()
-                self._transact(batch, rows, timeout * (1 - _FIRST_TRY))
-        except TimeoutError as error:
-            self.close()
-            raise no_answer(self._target.place) from error
-        except self._kafka.KafkaException as error:
-            self.close()  # the next try begins anew: that ends what this one has left open
-            raise sink_fault(self._target.place, error.args[0]) from error
-        self._next = batch + 1
+        texts = [column for field in self._schema if (column := as_text(field.name, field.type, "json")) is not None]
+        lines = rows.with_columns(texts).write_ndjson().encode().split(b"\n")[:-1]
+        nothing: list[None] = [None] * rows.height
+        keys = nothing if self._target.key is None else rows[self._target.key].cast(pl.String).to_list()
+        times = nothing if self._target.time is None else rows[self._target.time].dt.timestamp("ms").to_list()
+        yield from zip(keys, lines, times, strict=True)
 
-    def _transact(self, batch: int, rows: pl.DataFrame, patience: float) -> None:
-        """Send rows and the number of their micro-batch in one transaction; TimeoutError if the note is not taken."""
-        timeout = self._target.place.timeout
-        producer = self._open()
-        if batch < self._next:
-            return
-        producer.begin_transaction()
-        for key, value, time in self._records(rows):
-            self._send(producer, key, value, time)
-        note, group = self._note(batch + 1), self._group.consumer_group_metadata()
-        within(patience, lambda: producer.send_offsets_to_transaction([note], group, patience))
-        producer.commit_transaction(timeout)
+    def _tables(self, rows: pl.DataFrame) -> Iterator[bytes]:
+        """Yield rows as Arrow tables, as few as are small enough."""
+        file = io.BytesIO()
+        rows.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
+        if rows.height == 1 or file.tell() <= self.largest():
+            yield file.getvalue()
+        else:
+            half = rows.height // 2
+            yield from self._tables(rows[:half])
+            yield from self._tables(rows[half:])
 
-    def refused(self, rows: pl.DataFrame) -> pl.Series | None:
-        """Return for each row why it is too large for a record, NULL if it is not; None if all are small enough."""
-        largest = self._largest()
-        rows = rows.select(self._schema.names).with_row_index("__row")
-        large = rows.filter(self._bound() > largest)
-        if not large.height:
-            return None
-        sizes = [
-            len(value) + len((key or "").encode())
-            for row in large.drop("__row").iter_slices(1)
-            for key, value, _ in self._records(row)
-        ]
-        reasons: list[str | None] = [None] * rows.height
-        for row, size in zip(large["__row"].to_list(), sizes, strict=True):
-            if size > largest:
-                limit = f"{_MAX_BYTES_OPTION} is" if largest == self._target.max_bytes else "the topic takes"
-                reasons[row] = f"the record would have {size:,} bytes; {limit} {largest:,}"
-        return pl.Series(reasons, dtype=pl.String) if any(reasons) else None
-
-    def _largest(self) -> int:
+    def largest(self) -> int:
         """Return how many bytes a record may have: what the option says, or less if the topic allows less."""
         if self._max_bytes is None:
             allowed = largest_record(self._target.place)
@@ -172,12 +154,57 @@ class KafkaSink:
             self._max_bytes = min(self._target.max_bytes, least)
         return self._max_bytes
 
-    def _bound(self) -> pl.Expr:
-        """Return how large a record is at most: a letter may take six bytes of JSON, and a key comes twice."""
-        fixed = sum(len(name.encode()) * 6 + 256 for name in self._schema.names) + 1024
-        texts = [pl.col(field.name).str.len_bytes() * 7 for field in self._schema if field.type is Type.STRING]
-        binary = [pl.col(field.name).bin.size() * 2 for field in self._schema if field.type is Type.BINARY]
-        return pl.sum_horizontal(pl.lit(fixed), *(size.cast(pl.Int64).fill_null(0) for size in (*texts, *binary)))
+
+class Sender:
+    """Sends results to a topic, those of a micro-batch once; `name` is that of its transactions and its notes."""
+
+    def __init__(self, name: str, target: Target, schema: Schema) -> None:
+        self._name, self._target, self._schema = name, target, schema
+        self._records = Records(target, schema)
+        self._kafka = library()
+        self._producer: Any = None
+        self._next = 0  # the first micro-batch that is not in the topic
+
+    def has_sent(self, batch: int) -> bool:
+        """Return whether the results of a micro-batch are in the topic."""
+        try:
+            self._open()
+        except self._kafka.KafkaException as error:
+            self.close()
+            raise sink_fault(self._target.place, error.args[0]) from error
+        return batch < self._next
+
+    def send(self, batch: int, frames: Callable[[], Iterable[pl.DataFrame]]) -> None:
+        """Send the results of a micro-batch, unless they are in the topic already; `frames` is called for each try."""
+        timeout = self._target.place.timeout
+        try:
+            try:
+                self._transact(batch, frames(), timeout * _FIRST_TRY)
+            except TimeoutError:
+                # after a restart of the broker, only a new producer gets an answer
+                self.close()
+                self._transact(batch, frames(), timeout * (1 - _FIRST_TRY))
+        except TimeoutError as error:
+            self.close()
+            raise no_answer(self._target.place) from error
+        except self._kafka.KafkaException as error:
+            self.close()  # the next try begins anew: that ends what this one has left open
+            raise sink_fault(self._target.place, error.args[0]) from error
+        self._next = max(self._next, batch + 1)
+
+    def _transact(self, batch: int, frames: Iterable[pl.DataFrame], patience: float) -> None:
+        """Send rows and the number of their micro-batch in one transaction; TimeoutError if the note is not taken."""
+        timeout = self._target.place.timeout
+        producer = self._open()
+        if batch < self._next:
+            return
+        producer.begin_transaction()
+        for frame in frames:
+            for key, value, time in self._records.of(frame.select(self._schema.names)):
+                self._send(producer, key, value, time)
+        note, group = self._note(batch + 1), self._group.consumer_group_metadata()
+        within(patience, lambda: producer.send_offsets_to_transaction([note], group, patience))
+        producer.commit_transaction(timeout)
 
     def close(self) -> None:
         """Release the connections; an open transaction is given up."""
@@ -193,7 +220,7 @@ class KafkaSink:
             self._group = self._kafka.Consumer(there.client(**group), logger=_LOG)
             # keys must be where Kafka's own clients, and our source, look for them
             settings = {"transactional.id": self._name, "partitioner": "murmur2_random", "linger.ms": 5}
-            if (largest := self._largest()) < self._target.max_bytes:
+            if (largest := self._records.largest()) < self._target.max_bytes:
                 settings[_MAX_BYTES_OPTION] = largest + _FRAME  # also what is sent together must be small enough
             producer = self._kafka.Producer(there.client(**settings), logger=_LOG)
             producer.init_transactions(
@@ -217,28 +244,64 @@ class KafkaSink:
             else:
                 return
 
-    def _records(self, rows: pl.DataFrame) -> Iterator[tuple[str | None, bytes, int | None]]:
-        """Return key, value and time in milliseconds of each record."""
-        if self._target.format == "arrow":
-            yield from ((None, table, None) for table in self._tables(rows))
-            return
-        texts = [column for field in self._schema if (column := as_text(field.name, field.type, "json")) is not None]
-        lines = rows.with_columns(texts).write_ndjson().encode().split(b"\n")[:-1]
-        nothing: list[None] = [None] * rows.height
-        keys = nothing if self._target.key is None else rows[self._target.key].cast(pl.String).to_list()
-        times = nothing if self._target.time is None else rows[self._target.time].dt.timestamp("ms").to_list()
-        yield from zip(keys, lines, times, strict=True)
 
-    def _tables(self, rows: pl.DataFrame) -> Iterator[bytes]:
-        """Yield rows as Arrow tables, as few as are small enough."""
-        file = io.BytesIO()
-        rows.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest())
-        if rows.height == 1 or file.tell() <= self._largest():
-            yield file.getvalue()
-        else:
-            half = rows.height // 2
-            yield from self._tables(rows[:half])
-            yield from self._tables(rows[half:])
+class KafkaSink:
+    """Sends results, each once."""
+
+    def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
+        self._query, self._checkpoint = query, checkpoint
+        self._target, self._schema = target(connector, schema), schema
+        self._records = Records(self._target, schema)
+        library()
+
+    @cached_property
+    def name(self) -> str:
+        """The name of its transactions; only the driver asks, since the first to do so chooses a part of it."""
+        # two sinks of a query must not take each other for an earlier process
+        topic, identity = self._target.place.topic, _identity(Path(self._checkpoint) / "sinks" / "kafka")
+        return f"headrace-{self._query}-{topic}-{identity}"
+
+    @cached_property
+    def sender(self) -> Sender:
+        """What sends the results that are on the driver."""
+        return Sender(self.name, self._target, self._schema)
+
+    def write(self, batch: int, pages: Sequence[Page]) -> None:
+        """Send the results of a micro-batch, unless they are in the topic already."""
+        frames = [page.visible() for page in pages if len(page)]
+        if frames:
+            self.sender.send(batch, lambda: [pl.concat(frames)])
+
+    def refused(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Return for each row why it is too large for a record, NULL if it is not; None if all are small enough."""
+        largest = self._records.largest()
+        rows = rows.select(self._schema.names).with_row_index("__row")
+        large = rows.filter(self._bound() > largest)
+        if not large.height:
+            return None
+        sizes = [
+            len(value) + len((key or "").encode())
+            for row in large.drop("__row").iter_slices(1)
+            for key, value, _ in self._records.of(row)
+        ]
+        reasons: list[str | None] = [None] * rows.height
+        for row, size in zip(large["__row"].to_list(), sizes, strict=True):
+            if size > largest:
+                limit = f"{_MAX_BYTES_OPTION} is" if largest == self._target.max_bytes else "the topic takes"
+                reasons[row] = f"the record would have {size:,} bytes; {limit} {largest:,}"
+        return pl.Series(reasons, dtype=pl.String) if any(reasons) else None
+
+    def _bound(self) -> pl.Expr:
+        """Return how large a record is at most: a letter may take six bytes of JSON, and a key comes twice."""
+        fixed = sum(len(name.encode()) * 6 + 256 for name in self._schema.names) + 1024
+        texts = [pl.col(field.name).str.len_bytes() * 7 for field in self._schema if field.type is Type.STRING]
+        binary = [pl.col(field.name).bin.size() * 2 for field in self._schema if field.type is Type.BINARY]
+        return pl.sum_horizontal(pl.lit(fixed), *(size.cast(pl.Int64).fill_null(0) for size in (*texts, *binary)))
+
+    def close(self) -> None:
+        """Release the connections; an open transaction is given up."""
+        if "sender" in self.__dict__:
+            self.sender.close()
 
 
 def _identity(path: Path) -> str:

@@ -7,11 +7,14 @@ import logging
 import shutil
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
+from headrace.connectors.kafka.publishing import Publication, publish
 from headrace.control.decisions import GiveUp
 from headrace.driver.bucket_numbers import bucket_numbers
 from headrace.driver.delivery import Delivery
@@ -28,7 +32,7 @@ from headrace.driver.pause import pause, resume
 from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
 from headrace.engine.clock import SystemClock
-from headrace.errors import HeadraceError, HostFault, OwnerFault
+from headrace.errors import HeadraceError, HostFault, OwnerFault, SinkFault
 from headrace.hosts.host import Rescaled, file_fault
 from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
 from headrace.hosts.spark.context import is_cluster, session_for
@@ -129,6 +133,7 @@ class SparkDeployment:
         spark = self._session()
         complete_rescaling(self.directory, spark)
         self.cores = slots(spark.sparkContext)
+        self.delivery.publish = partial(_publish, spark.sparkContext)
         spark.dataSource.register(HeadraceSource)
         parallel, partitions = self._size(spark)
         python = ship_modules(spark.sparkContext, allowed()) if is_cluster(spark) else allowed()
@@ -410,6 +415,15 @@ class SparkDeployment:
         )
         fault.culprits, fault.__cause__ = culprits, error
         return fault
+
+
+def _publish(context: SparkContext, publications: Sequence[Publication]) -> None:
+    """Let tasks of Spark send results, one for each publication."""
+    try:
+        context.parallelize(publications, len(publications)).foreach(publish)
+    except Py4JJavaError as error:
+        what = essence(str(error))
+        raise SinkFault(what.partition(": ")[2] or what, hint=with_log("start again, which tries it again")) from error
 
 
 def _lost_jvm(error: Exception) -> HostFault:

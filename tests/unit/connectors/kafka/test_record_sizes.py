@@ -84,11 +84,12 @@ def test_rows_are_refused_exactly_if_the_client_would_refuse_them(tmp_path: Path
         page = Page(row.with_columns(pl.lit(0, dtype=pl.Int64).alias(TS)))
         if why is None:
             made.write(len(Client.sent), [page])
-            made._next = 0
+            made.sender._next = 0
         else:
             assert "message.max.bytes is 2,000" in why
+            value = next(iter(made._records.of(row)))[1]
             with pytest.raises(KafkaException):
-                made._send(made._open(), None if form == "arrow" else "ä", next(iter(made._records(row)))[1], None)
+                made.sender._send(made.sender._open(), None if form == "arrow" else "ä", value, None)
     assert made.refused(rows[:3]) is None
 
 
@@ -106,7 +107,7 @@ def test_a_topic_that_takes_less_than_the_option_says_decides(tmp_path: Path) ->
     refused = made.refused(pl.DataFrame({"k": ["a", "a"], "v": ["x" * 1700, "x" * 1900]}))
     assert refused is not None
     assert refused.to_list() == [None, "the record would have 1,916 bytes; the topic takes 1,880"]
-    assert made._open().most == 2000
+    assert made.sender._open().most == 2000
 
 
 @pytest.mark.parametrize("wrong", ["many", "10", -1, 2_000_000_000])
