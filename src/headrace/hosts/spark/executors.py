@@ -131,7 +131,7 @@ def _resources(context: SparkContext) -> tuple[list[Worker] | None, int, int]:
         answer = loader.loadClass("org.apache.spark.deploy.DeployMessages$MasterStateResponse")
         address = jvm.org.apache.spark.rpc.RpcAddress(*masters[0])
         state = (
-            spark.env()
+            spark.schedulerBackend()  # not SparkEnv: Java cannot list its methods without an optional package
             .rpcEnv()
             .setupEndpointRef(address, "Master")
             .askSync(question.getField("MODULE$").get(None), jvm.scala.reflect.ClassTag.apply(answer))
