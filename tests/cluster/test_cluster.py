@@ -120,3 +120,11 @@ def test_speculation_overtakes_a_slow_machine(cluster, speculating_driver, case)
         before = newest_batch(case.checkpoint)
         until(lambda: newest_batch(case.checkpoint) >= before + 2, what="a copy of each held task")
     case.finish(speculating_driver)
+
+
+def test_a_checkpoint_that_only_the_driver_sees_is_one_sentence(cluster, driver, case):
+    if cluster.rack.kind != "namespaces":
+        pytest.skip("all machines see one disk")
+    with pytest.raises(RuntimeError, match=r"HostFault: worker-\d does not see the checkpoint") as raised:
+        driver.call("start", checkpoint=str(driver.machine.disk / "state"), text=case.text)
+    assert "KeyError" not in str(raised.value)
