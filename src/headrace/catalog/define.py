@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Query, Stream, Table, Timing
 from headrace.catalog.references import learn_references
 from headrace.errors import NameFault, NotSupported, TypeFault
@@ -24,7 +22,7 @@ from headrace.model.option import Option
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 from headrace.secrets import has_reference
-from headrace.storage.names import local_path
+from headrace.storage.location import absolute, location
 
 
 def define_stream(statement: CreateStream, schema: Schema) -> Stream:
@@ -120,5 +118,5 @@ def define_connector(clause: ConnectorClause) -> Connector:
     options = dict(clause.options)
     path = options.get("path")
     if clause.kind == "FILES" and isinstance(path, str) and not has_reference(path):
-        options["path"] = os.path.abspath(local_path(path, span=clause.span))
+        options["path"] = str(absolute(location(path, span=clause.span)))
     return Connector(clause.kind, options)

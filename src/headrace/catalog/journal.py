@@ -31,8 +31,8 @@ _DECODER = msgspec.json.Decoder(Entry)
 class Journal:
     """An append-only file of statements."""
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._lines = LineFile(self.path)
         self._known: list[bytes] = []  # as read or added here
 

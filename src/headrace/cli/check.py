@@ -12,6 +12,7 @@ from rich.markup import escape
 from headrace.cli.help import examples, flag
 from headrace.cli.output import RUN_FAILED, faults, out
 from headrace.hosts.checkup import Checkup, check_up
+from headrace.storage.location import location
 
 EXAMPLES = examples(
     ("look at a checkpoint, also while it is in use", "check --checkpoint state"),
@@ -22,12 +23,12 @@ _NAMED = 5
 
 
 def check(
-    checkpoint: Path = typer.Option(..., help="The folder of the checkpoint, or of a copy of it."),
+    checkpoint: Path = typer.Option(..., help="The folder or URL of the checkpoint, or of a copy of it."),
     as_json: bool = flag("--json", "Print JSON."),
 ) -> None:
     """Read all files of a checkpoint, and say what runs in it and whether it can be continued. Changes nothing."""
     with faults():
-        checkup = check_up(checkpoint)
+        checkup = check_up(location(str(checkpoint)))
     if as_json:
         out.print(msgspec.json.format(msgspec.json.encode(checkup)).decode(), markup=False)
     else:

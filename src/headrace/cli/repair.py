@@ -10,6 +10,7 @@ from headrace.cli.help import examples
 from headrace.cli.output import faults, out
 from headrace.model.time import parse_instant
 from headrace.session import Session
+from headrace.storage.location import is_object_url
 
 EXAMPLES = examples(
     ("go on without a query whose Python function raises", "repair --checkpoint state --drop totals"),
@@ -18,7 +19,7 @@ EXAMPLES = examples(
 
 
 def repair(
-    checkpoint: Path = typer.Option(..., exists=True, file_okay=False, help="The folder with the state."),
+    checkpoint: Path = typer.Option(..., help="The folder or URL with the state."),
     drop: list[str] = typer.Option([], metavar="QUERY", help="A query or rule to remove; may be given several times."),
     reset_frontier: str | None = typer.Option(None, metavar="STREAM", help="A stream that goes on from a time."),
     to: str | None = typer.Option(None, metavar="TIMESTAMP", help="That time; without it, the clock less the skew."),
@@ -36,6 +37,8 @@ def repair(
         raise typer.BadParameter("say what to repair: --drop QUERY or --reset-frontier STREAM")
     if to is not None and reset_frontier is None:
         raise typer.BadParameter("--to needs --reset-frontier STREAM")
+    if not is_object_url(str(checkpoint)) and not checkpoint.is_dir():
+        raise typer.BadParameter(f"there is no folder {str(checkpoint)!r}")
     with faults(), Session(checkpoint, host="local") as session:
         for name in session.repair(drop) if drop else ():
             out.print(f"{name} dropped: the next run on {checkpoint} goes on without it", markup=False)

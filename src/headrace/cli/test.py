@@ -66,14 +66,16 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
         yield "tests", pytest
     else:
         together = ["-n", str(min(4, os.cpu_count() or 1))]
-        yield "fast tests", [*pytest, "-m", "not spark and not kafka and not cluster and not slow", *together]
+        others = "not kafka and not cluster and not objects"
+        yield "fast tests", [*pytest, "-m", f"not spark and {others} and not slow", *together]
     if "-m" not in arguments and not fast:
-        yield "slow tests", [*pytest, "-m", "slow and not spark and not kafka and not cluster", *together]
-        # tests on Spark are in two groups (tests/spark/conftest.py); the others share a broker, or a cluster
+        yield "slow tests", [*pytest, "-m", f"slow and not spark and {others}", *together]
+        # tests on Spark are in two groups (tests/spark/conftest.py); the others share a broker, a cluster or a store
         groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadgroup"]
-        yield "tests on Spark", [*pytest, "-m", "spark and not kafka", *groups]
+        yield "tests on Spark", [*pytest, "-m", f"spark and {others}", *groups]
         yield "tests on Kafka", [*pytest, "-m", "kafka"]
         yield "tests on a cluster", [*pytest, "-m", "cluster"]
+        yield "tests on object stores", [*pytest, "-m", "objects"]
 
 
 def obtain(script: Path, *, patience: float) -> str | None:

@@ -41,6 +41,7 @@ class CommandLog:
         self._kept: list[Command] = []
         self._newest: Path | None = None  # the last file that was read
         self._repairs: tuple[Repair, ...] = ()
+        self._assumed: tuple[Repair, ...] | None = None
         # with so many commands in memory, look for a snapshot that stands for some
         self._next_look = 2 * SNAPSHOT_EVERY
         self._lock = threading.RLock()  # users and micro-batches of one process send commands
@@ -95,10 +96,15 @@ class CommandLog:
                 known = known.after(command)
             return known
 
+    def assume(self, repairs: tuple[Repair, ...]) -> None:
+        """Take over the repairs that another process has read, instead of reading them."""
+        with self._lock:
+            self._assumed = repairs
+
     def repairs(self) -> tuple[Repair, ...]:
         """Return the repairs; what was read before they changed must be read again."""
         with self._lock:
-            repairs = read_repairs(self.directory)
+            repairs = self._read_repairs()
             if repairs != self._repairs:
                 self._repairs, self._base, self._kept = repairs, None, []
             return repairs
@@ -143,7 +149,7 @@ class CommandLog:
     def _read(self, count: int | None) -> None:
         """Read on until `count` commands are known (None: all)."""
         if self._base is None:
-            self._repairs = read_repairs(self.directory)
+            self._repairs = self._read_repairs()
             self._base = Running()
             self._skip()
         while count is None or self._end < count:
@@ -161,6 +167,9 @@ class CommandLog:
         if len(self._kept) >= self._next_look:
             self._next_look = len(self._kept) + SNAPSHOT_EVERY
             self._skip()
+
+    def _read_repairs(self) -> tuple[Repair, ...]:
+        return read_repairs(self.directory) if self._assumed is None else self._assumed
 
     def _is_there(self, path: Path | None) -> bool:
         """Return whether a file still exists; then those behind it have not been deleted: the oldest goes first."""

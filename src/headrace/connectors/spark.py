@@ -40,7 +40,7 @@ class SparkSink:
         self._options = {name: str(value) for name, value in connector.options.items()}
         self._format = self._options.pop("format")
         self._mode = self._options.pop("mode", "append")
-        self._application = f"{Path(checkpoint).name}-{query}"
+        self._application = f"{checkpoint.name}-{query}"
         self._directory = checkpoint / "sinks" / "spark" / file_name(query)
         self._is_staging = False  # whether tasks have staged results of the last micro-batch
 

@@ -194,12 +194,12 @@ class Spool:
 
 def stream_spool(stream: str, checkpoint: Path) -> Spool:
     """Return the spool of a stream."""
-    return Spool(Path(checkpoint) / "sources" / file_name(stream))
+    return Spool(checkpoint / "sources" / file_name(stream))
 
 
 def exchange_spool(origin: str, checkpoint: Path) -> Spool:
     """Return the spool of the pages that vertex `origin` sends to other buckets."""
-    return Spool(Path(checkpoint) / "exchange" / file_name(origin))
+    return Spool(checkpoint / "exchange" / file_name(origin))
 
 
 class SpoolSource:

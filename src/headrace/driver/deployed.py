@@ -28,6 +28,7 @@ from headrace.model.streams import base_stream, exchange_stream
 from headrace.model.time import BEGIN
 from headrace.operators.specs import Exchange, Receive
 from headrace.storage import contents
+from headrace.storage.scratch import scratch_of
 from headrace.worker.ingest import Ingest
 from headrace.worker.source_needs import Needed
 
@@ -110,7 +111,7 @@ class Deployments:
 
 def notes_in(directory: Path) -> Path:
     """Return where the ingest tasks of a checkpoint leave files for each other and for the driver."""
-    return directory / "notes"
+    return scratch_of(directory) / "notes"
 
 
 def _partners(running: Running) -> dict[str, set[str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from headrace.storage import files
 from headrace.storage.fence import claim_to
+from headrace.storage.scratch import scratch_of
 
 
 def pause(directory: Path) -> None:
@@ -35,4 +36,4 @@ def _who(directory: Path) -> bytes:
 
 
 def _file(directory: Path) -> Path:
-    return directory / "pause"
+    return scratch_of(directory) / "pause"

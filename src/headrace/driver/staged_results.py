@@ -52,12 +52,12 @@ def subscribe_to(directory: Path, query: str) -> None:
 def forget_subscriptions(directory: Path) -> None:
     """Forget the subscriptions of an earlier process."""
     folder = directory / _SUBSCRIBED
-    files.remove(*(folder.iterdir() if folder.is_dir() else ()))
+    files.remove(*(folder / name for name in files.names(folder)))
 
 
 def is_subscribed(directory: Path, query: str) -> bool:
     """Return whether the results of a query go to the driver, however large they are."""
-    return _mark(directory, query).exists()
+    return files.exists(_mark(directory, query))
 
 
 def allowance_of(tasks: int) -> int:

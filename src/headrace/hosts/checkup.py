@@ -34,9 +34,12 @@ from headrace.hosts.spark.offset_log import read_logs, read_offset
 from headrace.model.page import Page
 from headrace.storage import files, sealed
 from headrace.storage.backup import HIDDEN
-from headrace.storage.format import FORMAT, format_of
+from headrace.storage.format import FORMAT, format_of, has_catalog
 from headrace.storage.lines import LineFile
+from headrace.storage.location import ObjectPath, located
 from headrace.storage.owner import owner_of
+from headrace.storage.reading import open_to_read
+from headrace.storage.storage import OBJECTS
 
 #: Streams whose rows wait in a spool.
 _SPOOLED = ("MEMORY", "SPARK", "RAISED", "FAILURES", "SYSTEM")
@@ -87,7 +90,8 @@ class Checkup(Struct, frozen=True, kw_only=True):
 
 def check_up(directory: Path) -> Checkup:
     """Look at a checkpoint; raise a fault if there is none."""
-    if format_of(directory) is None and files.read_if_exists(directory / "catalog.jsonl") is None:
+    directory = located(directory)
+    if format_of(directory) is None and not has_catalog(directory):
         raise HostFault(f"there is no checkpoint in {directory}", hint="give the folder of --checkpoint")
     checkup = _Look(directory).checkup()
     for _ in range(_LOOKS - 1):
@@ -178,7 +182,7 @@ class _Look:
             return "local", saved.batch - 1, None, saved.offset, saved.offset
         logs = read_logs(spark)
         if logs.planned is None:
-            return ("spark" if spark.is_dir() else None), None, None, START, START
+            return ("spark" if "spark" in files.names(self.directory) else None), None, None, START, START
         planned, done = logs.planned, -1 if logs.committed is None else logs.committed
         if not done <= planned <= done + 1:
             self.problems.append(
@@ -216,20 +220,18 @@ class _Look:
         """Read all files; return sizes by part, the time of the last change, and what is left of dead processes."""
         sizes: dict[str, Size] = {}
         changed, leftovers = 0.0, []
-        for folder, _, names in os.walk(self.directory):
-            for path in (Path(folder) / name for name in sorted(names)):
-                where = path.relative_to(self.directory)
-                try:
-                    status = path.stat()
-                except FileNotFoundError:
-                    continue  # its owner has deleted it
-                size = sizes.get(where.parts[0], Size(0, 0))
-                sizes[where.parts[0]] = Size(size.files + 1, size.bytes + status.st_size)
-                changed = max(changed, status.st_mtime)
-                if HIDDEN.fullmatch(path.name) or str(where) == "writable":
-                    leftovers.append(str(where))
-                elif where.parts[0] != "cache":
-                    self._try(partial(self._check_file, path, where))
+        for path, length, time in _walk(self.directory):
+            where = Path(*path.parts[len(self.directory.parts) :])
+            size = sizes.get(where.parts[0], Size(0, 0))
+            sizes[where.parts[0]] = Size(size.files + 1, size.bytes + length)
+            changed = max(changed, time)
+            if HIDDEN.fullmatch(path.name) or str(where) == "writable":
+                leftovers.append(str(where))
+            elif where.suffix == "" and where.parent.suffix == ".jsonl":
+                if path.name.endswith(f"-{0:016d}"):  # the first of its segments; all are read together
+                    self._try(partial(self._check_file, path.parent, where.parent))
+            elif where.parts[0] != "cache":
+                self._try(partial(self._check_file, path, where))
         return dict(sorted(sizes.items())), changed, leftovers
 
     def _check_file(self, path: Path, where: Path) -> None:
@@ -256,6 +258,21 @@ class _Look:
         """Yield what tasks staged in the directories of FILES sinks."""
         for sink in dict.fromkeys(_files_sinks(running)):
             yield from map(str, self._try(partial(staged_in, sink)) or [])
+
+
+def _walk(directory: Path) -> Iterator[tuple[Path, int, float]]:
+    """Yield all files below a directory, with the size of each and the time of its last change."""
+    if isinstance(directory, ObjectPath):
+        for listed in OBJECTS.listing(directory):
+            yield listed.path, listed.size, listed.changed.timestamp()
+        return
+    for folder, _, names in os.walk(directory):
+        for path in (Path(folder) / name for name in sorted(names)):
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue  # its owner has deleted it
+            yield path, status.st_size, status.st_mtime
 
 
 def _states(running: Running) -> Iterator[QueryState]:
@@ -314,11 +331,13 @@ def _check_lines(path: Path) -> None:
 def _check_spark(path: Path) -> None:
     """Raise a ValueError if a file of Spark's differs from its checksum, or is a damaged archive."""
     if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive:
+        with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
             damaged = archive.testzip()
         if damaged is not None:
             raise ValueError(f"{path} is damaged: {damaged} in it differs from its checksum")
-    if path.suffix == ".crc" or not (sums := path.with_name(f".{path.name}.crc")).exists():
+    if isinstance(path, ObjectPath) or path.suffix == ".crc":
+        return  # a store has checksums of its own
+    if not (sums := path.with_name(f".{path.name}.crc")).exists():
         return
     expected, data = files.read(sums), files.read(path)
     if not expected.startswith(_CRC_HEADER):

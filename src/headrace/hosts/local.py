@@ -25,7 +25,6 @@ from headrace.engine.clock import Clock, SystemClock
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.host import file_fault
 from headrace.storage import files, sealed
-from headrace.storage.disk import make_directory
 from headrace.worker.bucket import Bucket
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.ingest import PAGE_TUPLES
@@ -107,7 +106,7 @@ class LocalDeployment:
 
     def start(self) -> None:
         try:
-            make_directory(self.directory)
+            files.make_directory(self.directory)
         except OSError as error:
             raise HostFault(
                 f"cannot write the checkpoint {self.directory}: {error.strerror}", hint="choose a writable directory"

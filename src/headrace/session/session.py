@@ -21,7 +21,7 @@ from headrace.connectors.memory import MemorySink
 from headrace.driver.deployed import Deployments
 from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
-from headrace.errors import HeadraceError, HostFault, NameFault, Span, pointing_at
+from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, Span, pointing_at
 from headrace.hosts.host import Deployment, Rescalable, Rescaled
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.launch import Launch, launch_of
@@ -40,11 +40,15 @@ from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction
 from headrace.storage.format import check_format, write_format
-from headrace.storage.names import local_path
+from headrace.storage.location import ObjectPath, location, resolved
+from headrace.storage.mirror import end_mirror, mirror
+from headrace.storage.object_settings import configure
 from headrace.storage.owner import Ownership
 from headrace.storage.temporary import temporary_checkpoint
 from headrace.worker.ingest import PAGE_TUPLES
 
+#: Seconds between the starts of micro-batches, at least; Spark alone makes dozens of requests of a store for each.
+INTERVAL, STORE_INTERVAL = 0.05, 2.0
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 
 
@@ -81,7 +85,7 @@ class Session:
         buckets: int | None = None,
         limit: int = 1_000_000,
         page: int = PAGE_TUPLES,
-        interval: float = 0.05,
+        interval: float | None = None,
         python_modules: Sequence[str] = (),
         spark: Any = None,
         master: str | None = None,
@@ -101,11 +105,18 @@ class Session:
         except ValueError as error:
             raise HostFault(f"python_modules: {error}") from error
         self._temporary = checkpoint is None
-        self.directory = temporary_checkpoint() if checkpoint is None else Path(local_path(str(checkpoint))).resolve()
+        self.directory = temporary_checkpoint() if checkpoint is None else resolved(location(str(checkpoint)))
+        configure(launch.conf)
+        if host == "spark" and isinstance(self.directory, ObjectPath):
+            from headrace.hosts.spark.stores import learn_stores  # here, as below
+
+            learn_stores(launch)
         check_format(self.directory)
         self._ownership = Ownership(self.directory, is_private=self._temporary, take_over=take_over)
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
+        if interval is None:
+            interval = STORE_INTERVAL if isinstance(self.directory, ObjectPath) else INTERVAL
         self.deployment = _deployment(
             host,
             self.directory,
@@ -314,6 +325,7 @@ class Session:
                 self._started = False
                 self.deployment.stop()
         finally:
+            end_mirror(self.directory)
             self._ownership.release()
             if self._temporary:
                 shutil.rmtree(self.directory, ignore_errors=True)
@@ -327,6 +339,7 @@ class Session:
     def _own(self) -> None:
         """Become the owner of the checkpoint; the last owner may have changed it since this session began."""
         if self._ownership.take():
+            mirror(self.directory)
             forget_subscriptions(self.directory)
             if self.journal.has_changed():
                 self._replay()
@@ -371,7 +384,18 @@ class Session:
         for statement in statements:
             with _pointing_into(text, statement):
                 self._statements.prepare(statement, transaction)
+                self._check_streams(transaction)
         return transaction
+
+    def _check_streams(self, transaction: Transaction) -> None:
+        """Refuse streams that a checkpoint in an object store cannot hold."""
+        if isinstance(self.directory, ObjectPath):
+            for stream in (stream for query in transaction.running.values() for stream in query.streams):
+                if stream.connector.kind == "SOCKET":
+                    raise NotSupported(
+                        f"stream {stream.name!r}: FROM SOCKET needs a checkpoint on a local disk",
+                        hint="what is received is added to a file there; use a local --checkpoint, or KAFKA",
+                    )
 
     def _commit(self, transaction: Transaction) -> None:
         """Let the statements of a transaction take effect, now and after every restart."""

@@ -20,6 +20,7 @@ from headrace.errors import HostFault
 from headrace.storage import files
 from headrace.storage.fence import EPOCH_FILE
 from headrace.storage.format import check_format, format_of
+from headrace.storage.location import ObjectPath, located
 from headrace.storage.owner import OWNER_FILE, Ownership
 
 MANIFEST = "manifest.json"
@@ -53,6 +54,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 def back_up(checkpoint: Path, to: Path, *, version: str, time: str) -> Manifest:
     """Copy a checkpoint that nobody uses; `to` must be free."""
+    _check_local(checkpoint, to)
     number = format_of(checkpoint)
     if number is None:
         raise HostFault(f"there is no checkpoint in {checkpoint}", hint="give the folder of --checkpoint")
@@ -79,6 +81,7 @@ def back_up(checkpoint: Path, to: Path, *, version: str, time: str) -> Manifest:
 
 def restore(copy: Path, checkpoint: Path) -> Manifest:
     """Make a checkpoint from a copy, after a look at every byte of it; `checkpoint` must be free."""
+    _check_local(copy, checkpoint)
     manifest = read_manifest(copy)
     check_format(copy)
     _check_free(checkpoint)
@@ -118,6 +121,15 @@ def content(checkpoint: Path) -> list[str]:
         folders[:] = sorted(name for name in folders if str(where / name) not in _LEFT_OUT)
         names += [str(where / name) for name in sorted(inside) if not HIDDEN.fullmatch(name)]
     return [name for name in names if name not in _LEFT_OUT]
+
+
+def _check_local(*places: Path) -> None:
+    for place in map(located, places):
+        if isinstance(place, ObjectPath):
+            raise HostFault(
+                f"{place} is in an object store: backup and restore copy folders of the local disk",
+                hint="stop the process and copy everything below the URL with the tools of the store, or use versions",
+            )
 
 
 def _check_free(directory: Path) -> None:

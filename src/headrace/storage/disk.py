@@ -107,6 +107,12 @@ class LocalDisk:
         if is_new:
             _force_directory(path.parent)
 
+    def read_appended(self, path: Path, start: int = 0) -> bytes:
+        return self.read(path, start)
+
+    def replace_appended(self, path: Path, data: bytes) -> None:
+        self.replace(path, lambda file: file.write(data))
+
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
         for source, destination in moves:
             os.replace(source, destination)

@@ -93,6 +93,13 @@ class Fenced:
         self.check()
         self.storage.append(path, data, keep=keep)
 
+    def read_appended(self, path: Path, start: int = 0) -> bytes:
+        return self.storage.read_appended(path, start)
+
+    def replace_appended(self, path: Path, data: bytes) -> None:
+        self.check()
+        self.storage.replace_appended(path, data)
+
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
         self.check()
         self.storage.move(moves)

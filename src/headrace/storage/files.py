@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.storage import disk
+from headrace.storage.location import ObjectPath, located
 from headrace.storage.storage import Tag, Write, storage_of
 
 
@@ -64,6 +66,16 @@ def append(path: Path, data: bytes, *, keep: int | None = None) -> None:
     storage_of(path).append(path, data, keep=keep)
 
 
+def read_appended(path: Path, start: int = 0) -> bytes:
+    """Return the content of a file to which bytes are added, from byte `start` on."""
+    return storage_of(path).read_appended(path, start)
+
+
+def replace_appended(path: Path, data: bytes) -> None:
+    """Write the whole of a file to which bytes are added, durably."""
+    storage_of(path).replace_appended(path, data)
+
+
 def move(moves: Sequence[tuple[Path, Path]]) -> None:
     """Rename files durably, in this order; all of them lie in one storage."""
     if moves:
@@ -74,6 +86,12 @@ def remove(*paths: Path, durable: bool = True) -> None:
     """Delete those of these files that exist; without `durable` they may come back after a power failure."""
     if paths:
         storage_of(paths[0]).remove(paths, durable=durable)
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory durably, readable for this user only; an object store has none."""
+    if not isinstance(located(directory), ObjectPath):
+        disk.make_directory(directory)
 
 
 def force(directory: Path) -> None:

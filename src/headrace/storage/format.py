@@ -18,8 +18,6 @@ from headrace.storage import files
 #: The format that this version reads and writes.
 FORMAT = 1
 _FILE = "format.json"
-#: Every checkpoint has one of these once something was defined or sent; other files in its directory are not ours.
-_CONTENT = ("catalog.jsonl", "commands/00000000.json")
 
 
 class _Format(Struct, frozen=True):
@@ -29,8 +27,9 @@ class _Format(Struct, frozen=True):
 def check_format(directory: Path) -> None:
     """Raise a fault unless a directory holds a checkpoint of this format, or none yet."""
     number = format_of(directory)
+    # every checkpoint has one of these once something was defined or sent; other files in its directory are not ours
     if number is None:
-        if any(files.read_if_exists(directory / name) is not None for name in _CONTENT):
+        if has_catalog(directory) or files.exists(directory / "commands/00000000.json"):
             raise HostFault(
                 f"the checkpoint {directory} has no format number: a version before 0.1.0 wrote it",
                 hint="start with a new checkpoint, or finish this one with the version that wrote it",
@@ -58,7 +57,13 @@ def write_format(directory: Path) -> None:
 
 def format_of(directory: Path) -> int | None:
     """Return the format number of a checkpoint; None if there is none."""
-    data = files.read_if_exists(directory / _FILE)
+    try:
+        data = files.read_if_exists(directory / _FILE)
+    except OSError as error:
+        raise HostFault(
+            f"cannot read the checkpoint {directory}: {error.strerror}",
+            hint="look whether the path is right, and whether this user may read it",
+        ) from error
     if data is None:
         return None
     try:
@@ -68,3 +73,12 @@ def format_of(directory: Path) -> int | None:
             f"the format number of the checkpoint {directory} is damaged: {error}",
             hint="restore the checkpoint from a copy, or start with a new one",
         ) from error
+
+
+def has_catalog(directory: Path) -> bool:
+    """Return whether anything was ever defined in a checkpoint."""
+    try:
+        files.read_appended(directory / "catalog.jsonl")
+    except FileNotFoundError:
+        return False
+    return True

@@ -22,7 +22,7 @@ class LineFile:
     def read_new(self) -> list[bytes]:
         """Return the complete lines that were not read or added here before."""
         try:
-            data = files.read(self.path, self._end)
+            data = files.read_appended(self.path, self._end)
         except FileNotFoundError:
             return []
         *lines, rest = data.split(b"\n")
@@ -45,7 +45,7 @@ class LineFile:
     def replace(self, lines: Iterable[bytes]) -> None:
         """Put these lines in place of all."""
         data = _joined(lines)
-        files.replace(self.path, data)
+        files.replace_appended(self.path, data)
         self._end = len(data)
 
 

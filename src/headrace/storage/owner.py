@@ -29,6 +29,8 @@ from headrace.storage import files, sealed
 from headrace.storage.disk import make_directory
 from headrace.storage.fence import EPOCH_FILE, Fenced, fence
 from headrace.storage.file_systems import is_of_one_machine
+from headrace.storage.location import ObjectPath
+from headrace.storage.scratch import scratch_of
 from headrace.storage.storage import unmount
 
 OWNER_FILE = "owner.json"
@@ -113,8 +115,9 @@ class Ownership:
 
     def _lock(self, owner: Owner) -> None:
         try:
-            make_directory(self._directory)
-            file = os.open(self._directory / OWNER_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+            folder = scratch_of(self._directory)  # a store has no locks: this one is for the processes of a machine
+            make_directory(folder)
+            file = os.open(folder / OWNER_FILE, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise self._unwritable(error) from error
         if not lock(file):
@@ -162,7 +165,7 @@ class Ownership:
             last.is_released
             or self._take_over
             or last.owner.machine == owner.machine
-            or is_of_one_machine(self._directory)
+            or (not isinstance(self._directory, ObjectPath) and is_of_one_machine(self._directory))
         )
 
 
@@ -184,7 +187,7 @@ def epoch_of(directory: Path) -> Epoch | None:
 def owner_of(directory: Path) -> tuple[Owner | None, bool]:
     """Return the process that has a checkpoint, or had it last, and whether it has it now; takes nothing."""
     try:
-        file = os.open(directory / OWNER_FILE, os.O_RDONLY)
+        file = os.open(scratch_of(directory) / OWNER_FILE, os.O_RDONLY)
     except OSError:
         return None, False
     try:

@@ -1,7 +1,8 @@
 """The interface to durable files, and which storage holds which path.
 
 Everything that must survive a crash and is not Spark's own goes through a `Storage`. The local disk holds every path,
-except below a directory where another storage is mounted: one that simulates crashes, or an object store.
+except those of object stores, and those below a directory where another storage is mounted, such as one that simulates
+crashes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias
 
 from headrace.storage.disk import LocalDisk
+from headrace.storage.location import ObjectPath, located
+from headrace.storage.objects import ObjectStorage
 
 #: Writes the content of a file.
 Write: TypeAlias = Callable[[BinaryIO], Any]
@@ -63,7 +66,19 @@ class Storage(Protocol):
         ...
 
     def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
-        """Add bytes durably to a file, after cutting it to `keep` bytes; a crash may leave any prefix of `data`."""
+        """Add bytes durably to a file, after cutting it to `keep` bytes; a crash may leave any prefix of `data`.
+
+        Such a file is read and replaced as a whole by the two functions below only: a store that cannot append keeps it
+        in another form.
+        """
+        ...
+
+    def read_appended(self, path: Path, start: int = 0) -> bytes:
+        """Return the content of a file to which bytes are added, as `read` does."""
+        ...
+
+    def replace_appended(self, path: Path, data: bytes) -> None:
+        """Write the whole of a file to which bytes are added, as `replace` does."""
         ...
 
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
@@ -84,16 +99,19 @@ class Storage(Protocol):
 
 
 _DISK: Storage = LocalDisk()
+OBJECTS = ObjectStorage()
 _mounts: dict[Path, Storage] = {}
 
 
 def storage_of(path: Path) -> Storage:
-    """Return the storage that holds a path: that of the innermost directory at which one is mounted, else the disk."""
+    """Return the storage that holds a path: that of the innermost directory at which one is mounted, else its own."""
+    path = located(path)
+    own: Storage = OBJECTS if isinstance(path, ObjectPath) else _DISK
     if not _mounts:
-        return _DISK
+        return own
     text = f"{path}/"
     around = [directory for directory in _mounts if text.startswith(f"{directory}/")]
-    return _mounts[max(around, key=lambda directory: len(directory.parts))] if around else _DISK
+    return _mounts[max(around, key=lambda directory: len(directory.parts))] if around else own
 
 
 def mount(directory: Path, storage: Storage) -> None:
@@ -111,7 +129,7 @@ def unmount(directory: Path, storage: Storage) -> None:
 def mounted(directory: Path, storage: Storage) -> Iterator[Storage]:
     """Let `storage` hold everything below a directory of this process."""
     before = _mounts.get(directory)
-    _mounts[directory] = storage
+    mount(directory, storage)
     try:
         yield storage
     finally:

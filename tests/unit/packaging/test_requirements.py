@@ -23,6 +23,7 @@ SETS = {
     "experiments": ("run", "experiments"),
     "dev": ("run", "experiments", "dev"),
     "kafka": ("run", "kafka"),
+    "objects": ("run", "objects"),
     "postgres": ("run", "postgres"),
     "java": ("run", "java"),
 }

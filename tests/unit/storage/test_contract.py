@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.objects.imitation import BUCKET, Proxy, imitation, reason_to_skip, s3_environment
 
 from headrace.storage.disk import LocalDisk
+from headrace.storage.location import location
+from headrace.storage.objects import TRIES, ObjectStorage
 from headrace.storage.storage import Storage
 from headrace.testing.deployment.disk import SimulatedDisk
 
 
-@pytest.fixture(params=["local", "simulated"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Storage, Path]:
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[Proxy]:
+    """An imitation of S3."""
+    pytest.importorskip("obstore", reason="the client of object stores is not installed: tests/objects/setup")
+    if why := reason_to_skip():
+        pytest.skip(why)
+    with imitation() as running:
+        yield running
+
+
+@pytest.fixture(params=["local", "simulated", pytest.param("s3", marks=pytest.mark.objects)])
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Storage, Path]]:
     """A storage and an empty directory in it."""
-    return (LocalDisk() if request.param == "local" else SimulatedDisk()), tmp_path / "deep" / "directory"
+    if request.param != "s3":
+        yield (LocalDisk() if request.param == "local" else SimulatedDisk()), tmp_path / "deep" / "directory"
+        return
+    running: Proxy = request.getfixturevalue("proxy")
+    for name, value in s3_environment(running).items():
+        monkeypatch.setenv(name, value)
+    yield ObjectStorage(pause=lambda seconds: None), location(f"s3://{BUCKET}/{tmp_path.name}/deep/directory")
+    running.heal()
 
 
 def put(storage: Storage, path: Path, data: bytes) -> None:
@@ -48,12 +70,48 @@ def test_names_are_sorted_and_leave_out_hidden_ones(place: tuple[Storage, Path])
     assert storage.names(directory) == ["a", "b", "c"]
 
 
-def test_a_listing_of_thousands_of_names_is_complete(place: tuple[Storage, Path]) -> None:
+def test_a_listing_of_many_names_is_complete(place: tuple[Storage, Path]) -> None:
     storage, directory = place
-    expected = [f"{number:08d}" for number in range(1100)]
+    expected = [f"{number:08d}" for number in range(120)]
     for name in expected:
         storage.replace(directory / name, lambda file: file.write(b""), durable=False)
     assert storage.names(directory) == expected
+
+
+def test_appended_bytes_follow_each_other(place: tuple[Storage, Path]) -> None:
+    storage, directory = place
+    path, expected = directory / "a", b""
+    with pytest.raises(FileNotFoundError):
+        storage.read_appended(path)
+    for number in range(150):
+        storage.append(path, b"%d;" % number, keep=len(expected))
+        expected += b"%d;" % number
+    assert storage.read_appended(path) == expected
+    assert storage.read_appended(path, 77) == expected[77:]
+    assert storage.read_appended(path, len(expected)) == b""
+    assert storage.names(directory) == ["a"]
+    storage.append(path, b"cut", keep=10)
+    assert storage.read_appended(path) == expected[:10] + b"cut"
+    storage.replace_appended(path, b"whole")
+    assert storage.read_appended(path) == b"whole"
+    storage.append(path, b" more")
+    assert storage.read_appended(path, 5) == b" more"
+
+
+def test_a_large_file_is_written_and_read_whole(place: tuple[Storage, Path]) -> None:
+    storage, directory = place
+    data = bytes(range(256)) * (13 << 12)
+    put(storage, directory / "a", data)
+    assert storage.read(directory / "a") == data
+
+
+def test_names_keep_their_characters(place: tuple[Storage, Path]) -> None:
+    storage, directory = place
+    names = ["%41b", "a b", "a=b", "a+b", "part-000.parquet", "é"]
+    for name in names:
+        put(storage, directory / name, name.encode())
+    assert storage.names(directory) == sorted(names)
+    assert [storage.read(directory / name) for name in names] == [name.encode() for name in names]
 
 
 def test_removing_what_is_missing_does_nothing(place: tuple[Storage, Path]) -> None:
@@ -101,7 +159,9 @@ def test_a_swap_succeeds_only_on_the_content_that_was_read(place: tuple[Storage,
     assert storage.read(path) == b"third"
 
 
-@pytest.mark.parametrize("place", ["local"], indirect=True)  # a simulated disk belongs to one thread
+@pytest.mark.parametrize(
+    "place", ["local", pytest.param("s3", marks=pytest.mark.objects)], indirect=True
+)  # a simulated disk belongs to one thread
 def test_of_several_at_once_one_creates_and_one_swaps(place: tuple[Storage, Path]) -> None:
     storage, directory = place
     path, parties = directory / "a", 4
@@ -129,3 +189,52 @@ def test_of_several_at_once_one_creates_and_one_swaps(place: tuple[Storage, Path
     assert known is not None
     (swapper,) = race(lambda number: storage.swap(path, b"swapped by %d" % number, known[1]))
     assert storage.read(path) == b"swapped by %d" % swapper
+
+
+@pytest.mark.objects
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+@pytest.mark.parametrize("fault", ["lose_request_every", "lose_answer_every", "refuse_every"])
+def test_faults_that_pass_do_not_show(place: tuple[Storage, Path], proxy: Proxy, fault: str) -> None:
+    storage, directory = place
+    setattr(proxy, fault, 3)
+    content: dict[str, bytes] = {}
+    for number in range(12):
+        path, data = directory / str(number), b"%d" % number
+        assert storage.create(path, data)
+        assert not storage.create(path, b"another")
+        known = storage.read_tagged(path)
+        assert known is not None
+        tag = storage.swap(path, data + b" swapped", known[1])
+        assert tag is not None
+        assert storage.swap(path, data + b" too late", known[1]) is None
+        storage.move([(path, directory / f"moved {number}")])
+        storage.append(directory / "log", data, keep=sum(map(len, content.values())))
+        content[f"moved {number}"] = data
+    assert storage.names(directory) == sorted(["log", *content])
+    assert storage.read_appended(directory / "log") == b"".join(content.values())
+    assert all(storage.read(directory / name) == data + b" swapped" for name, data in content.items())
+    assert isinstance(storage, ObjectStorage)
+    assert 0 < storage.counts.repeated < storage.counts.requests
+
+
+@pytest.mark.objects
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+def test_a_store_that_never_answers_is_a_fault_after_a_number_of_tries(
+    place: tuple[Storage, Path], proxy: Proxy
+) -> None:
+    storage, directory = place
+    proxy.refuse_every = 1
+    with pytest.raises(OSError, match=f"does not answer after {TRIES} tries .503 SlowDown.") as raised:
+        storage.read(directory / "a")
+    assert raised.value.filename == f"{directory}/a"
+    assert not isinstance(raised.value, FileNotFoundError)
+
+
+@pytest.mark.objects
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+def test_a_missing_bucket_is_not_an_empty_directory(place: tuple[Storage, Path]) -> None:
+    storage, _ = place
+    for act in (storage.read, storage.names, lambda path: put(storage, path, b"")):
+        with pytest.raises(OSError, match="there is no bucket nowhere") as raised:
+            act(location("s3://nowhere/a"))
+        assert not isinstance(raised.value, FileNotFoundError)

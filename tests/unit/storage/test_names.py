@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.errors import QueryError
 from headrace.session import Session
-from headrace.storage.names import file_name, local_path
+from headrace.storage.names import file_name
 
 
 @pytest.mark.parametrize("name", ["bids", "bids.late", "headrace.shed", "a-b_c", "Bids2"])
@@ -40,29 +39,3 @@ def test_a_stream_named_as_a_path_stays_in_its_checkpoint(tmp_path: Path) -> Non
         assert all(session.results(f"q {name}") == [{"v": 1}] for name in ("../../x", "./y", "y", "a/b", ".hidden"))
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
     assert len(list((tmp_path / "state" / "sources").iterdir())) == 6
-
-
-@pytest.mark.parametrize(
-    ("url", "path"), [("file:///a/b%20c", "/a/b c"), ("/a", "/a"), ("a:b", "a:b"), ("data", "data")]
-)
-def test_local_paths_may_be_urls(url: str, path: str) -> None:
-    assert local_path(url) == path
-
-
-@pytest.mark.parametrize("url", ["s3://bucket/x", "hdfs://host/x", "s3a:/bucket", "HTTP://host/x", "abfs://c@a/x"])
-def test_paths_elsewhere_are_refused_and_nothing_is_made(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(QueryError, match="not a local path"):
-        Session(url, host="local")
-    with Session(host="local") as session:
-        session.execute("CREATE STREAM s (v INT) FROM MEMORY")
-        for statement in (
-            f"CREATE QUERY q AS SELECT v FROM s INTO FILES (path '{url}')",
-            f"CREATE STREAM t (v INT) FROM FILES (path '{url}')",
-            f"CREATE TABLE u (v INT) FROM FILES (path '{url}')",
-        ):
-            with pytest.raises(QueryError, match="not a local path"):
-                session.execute(statement)
-    assert list(tmp_path.iterdir()) == []

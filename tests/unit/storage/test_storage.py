@@ -38,6 +38,12 @@ class Refusing:
     def append(self, path: Path, data: bytes, *, keep: int | None = None) -> None:
         pass
 
+    def read_appended(self, path: Path, start: int = 0) -> bytes:
+        raise FileNotFoundError(path)
+
+    def replace_appended(self, path: Path, data: bytes) -> None:
+        pass
+
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
         pass
 

@@ -19,10 +19,12 @@ from pathlib import Path
 
 import msgspec
 
+from headrace.connectors.files.objects import find_objects, is_final
 from headrace.connectors.files.partitions import is_partition
 from headrace.errors import SourceFault
 from headrace.storage import sealed
 from headrace.storage.lines import LineFile
+from headrace.storage.location import is_object_url
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -60,6 +62,8 @@ RACY = 2_000_000_000
 BELIEVED = 5_000_000_000
 #: A text file that is empty or does not end a record is taken as finished when it has not changed for so long.
 SETTLED = 10_000_000_000
+#: An object store is listed at most so often, in nanoseconds: a listing costs as much as a write.
+POLL = 1_000_000_000
 #: Of so many files that were found last, growth is noticed.
 _WATCHED = 64
 _LOG = logging.getLogger(__name__)
@@ -109,6 +113,7 @@ class FileIndex:
         self._missing = set[str]()  # files that were not listed when their entries went, nor since
         self._mark = mark
         self._is_hurried = False
+        self._listed: int | None = None  # when an object store was listed last
         self.is_waiting = False  # for the end of a file that is still being written
         self._load()
 
@@ -159,6 +164,9 @@ class FileIndex:
 
     def refresh(self) -> None:
         """Add the files that appeared since the last look, oldest first; durable before it returns."""
+        if is_object_url(self._path):
+            self._refresh_objects()
+            return
         # An idle deployment looks many times a second: a directory that has not changed is not listed again.
         self._find_grown()
         look = self._glance()
@@ -185,6 +193,23 @@ class FileIndex:
         is_known = look is not None and len(look.marks) == len(self._directories) and not self.is_waiting
         self._look = look if is_known else None
 
+    def _refresh_objects(self) -> None:
+        """Do the same in an object store, where a file is complete once it is there."""
+        now = self._clock()
+        if self._listed is not None and not self._is_hurried and 0 <= now - self._listed < POLL:
+            return
+        listing = [
+            (listed.changed, str(listed.path), listed.size) for listed in find_objects(self._path, self._pattern)
+        ]
+        self._missing.difference_update(path for _, path, _ in listing)
+        appeared = sorted(listed for listed in listing if listed[1] not in self._known)
+        for _, path, size in listing:
+            if self._known.get(path, size) != size:
+                self._warn_changed(path, size)
+        if appeared:
+            self._append([Entry(path, size) for _, path, size in appeared])
+        self._listed = now
+
     def hurry(self) -> None:
         """Take every file as finished from now on."""
         self._is_hurried = True
@@ -210,14 +235,17 @@ class FileIndex:
                 if size and _tail(path, size, len(self._mark)) != self._mark:
                     _LOG.warning("%s has grown in the middle of a record, which was read as it was", path)
             else:
-                _LOG.warning(
-                    "%s had %d bytes when it was found and has %d now; what was read of it stays, and nothing else is "
-                    "read: write new records to new files",
-                    path, size, status.st_size,
-                )  # fmt: skip
-                self._known[path] = status.st_size
+                self._warn_changed(path, status.st_size)
         if grown:
             self._append(grown)
+
+    def _warn_changed(self, path: str, size: int) -> None:
+        _LOG.warning(
+            "%s had %d bytes when it was found and has %d now; what was read of it stays, and nothing else is read: "
+            "write new records to new files",
+            path, self._known[path], size,
+        )  # fmt: skip
+        self._known[path] = size
 
     def _glance(self) -> _Look | None:
         """Return the time and the state of the directory and its partitions, if it is a directory."""
@@ -277,6 +305,8 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
 
     Names that start with '.' or '_' or end in .tmp or .part are still being written.
     """
+    if is_object_url(path):
+        return [str(listed.path) for listed in find_objects(path, pattern)], []
     path = os.path.abspath(path)
     if os.path.isdir(path):
         files, directories = list[str](), [path]
@@ -285,7 +315,7 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
                 for entry in entries:
                     if is_partition(entry.name) and entry.is_dir():
                         directories.append(entry.path)
-                    elif fnmatch.fnmatch(entry.name, pattern) and _is_final(entry.name) and entry.is_file():
+                    elif fnmatch.fnmatch(entry.name, pattern) and is_final(entry.name) and entry.is_file():
                         files.append(entry.path)
         return files, directories
     if os.path.isfile(path):
@@ -294,7 +324,7 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
         return [
             match
             for match in glob.iglob(path, recursive=True)
-            if _is_final(os.path.basename(match)) and os.path.isfile(match)
+            if is_final(os.path.basename(match)) and os.path.isfile(match)
         ], []
     raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
 
@@ -302,7 +332,3 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
 def is_glob(path: str) -> bool:
     """Say whether a path has wildcards."""
     return any(mark in path for mark in "*?[")
-
-
-def _is_final(name: str) -> bool:
-    return not name.startswith((".", "_")) and not name.endswith((".tmp", ".part"))

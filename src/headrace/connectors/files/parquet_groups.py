@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from headrace.connectors.connector import Skipped
 from headrace.connectors.files.partitions import Partition
+from headrace.connectors.formats.columnar import metadata
 from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import Between, Value
 from headrace.model.patterns.pattern import STAMP, Pattern, covers, pattern
@@ -27,7 +27,7 @@ class Groups:
         self, path: str, schema: Schema, time_column: str | None, unneeded: Sequence[Pattern], partition: Partition
     ) -> None:
         self._partition = partition
-        self._metadata = pq.read_metadata(path)
+        self._metadata = metadata(path)
         self._schema, self._time_column, self._unneeded = schema, time_column, unneeded
         self._places = {self._metadata.schema.column(i).path: i for i in range(self._metadata.num_columns)}
         self._skipped: Skipped | None = None
@@ -88,16 +88,16 @@ def newest_in(path: str, begin: int, end: int, schema: Schema, time_column: str)
 
     They tell it for whole groups, and if every row is good: the file has the declared types.
     """
-    metadata = pq.read_metadata(path)
-    types = pl.Schema(metadata.schema.to_arrow_schema())
+    known = metadata(path)
+    types = pl.Schema(known.schema.to_arrow_schema())
     if not all(_is_declared(types.get(field.name), field.type) for field in schema):
         return None
-    columns = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    columns = [known.schema.column(i).path for i in range(known.num_columns)]
     if time_column not in columns:
         return None
     place, first, times = columns.index(time_column), 0, []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
+    for number in range(known.num_row_groups):
+        group = known.row_group(number)
         after = first + group.num_rows
         if first < end and after > begin:
             statistics = group.column(place).statistics

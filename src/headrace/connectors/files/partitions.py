@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import unquote
 
 import polars as pl
@@ -18,6 +18,7 @@ from headrace.model.patterns.match import IsNull, Match, equal
 from headrace.model.patterns.pattern import STAMP, Pattern, covers, pattern
 from headrace.model.schema import Field, Schema
 from headrace.model.types import Type
+from headrace.storage.location import absolute, located
 
 #: The directory of the records in which the column is NULL, as Hive and Spark name it.
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -119,14 +120,14 @@ def is_partition(name: str) -> bool:
 
 
 def _between(path: str, root: str) -> list[str]:
-    return os.path.relpath(os.path.dirname(path), _fixed(os.path.abspath(root))).split(os.sep)
+    folder, above = located(Path(path)).parent, _fixed(absolute(Path(root)))
+    return list(folder.parts[len(above.parts) :])
 
 
-def _fixed(root: str) -> str:
+def _fixed(root: Path) -> Path:
     """Return the part of a path without wildcards."""
-    parts = root.split(os.sep)
-    first = next((i for i, part in enumerate(parts) if any(mark in part for mark in "*?[")), len(parts))
-    return os.sep.join(parts[:first]) or os.sep
+    first = next((i for i, part in enumerate(root.parts) if any(mark in part for mark in "*?[")), len(root.parts))
+    return type(root)(*root.parts[:first])
 
 
 def _micros(value: dt.datetime) -> int:

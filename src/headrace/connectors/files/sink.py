@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +21,7 @@ from headrace.model.schema import Schema
 from headrace.model.time import SECOND
 from headrace.model.types import Type
 from headrace.storage import files
+from headrace.storage.location import ObjectPath, absolute, location
 
 FORMATS = ("parquet", "csv", "json")
 OPTIONS = ("path", "format", "roll_bytes", "roll_interval", "partition_by")
@@ -51,13 +52,13 @@ class Roll:
 def target(connector: Connector) -> Target:
     """Read and check the options of a FILES sink."""
     check_names(connector, OPTIONS)
-    path = Path(str(require(connector, "path", "'out/results'")))
+    path = absolute(location(str(require(connector, "path", "'out/results'"))))
     form = str(connector.options.get("format", "parquet"))
     if form not in FORMATS:
         raise NameFault(f"FILES cannot write format {form!r}", hint=near(form, FORMATS))
     roll_of(connector)
     is_rolling = not connector.options.keys().isdisjoint(_ROLLING)
-    return Target(Path(os.path.abspath(path)), form, is_rolling)
+    return Target(path, form, is_rolling)
 
 
 def roll_of(connector: Connector) -> Roll:
@@ -76,6 +77,14 @@ def check_files_sink(connector: Connector, schema: Schema) -> None:
     """Refuse wrong options and directories that cannot be made or written; touches nothing."""
     there = target(connector).directory
     check_folders(connector, schema)
+    if isinstance(there, ObjectPath):
+        try:
+            files.names(there)
+        except OSError as error:
+            raise SinkFault(
+                f"{there} cannot be reached: {error.strerror}", hint="correct the option path, or the credentials"
+            ) from error
+        return
     while not there.exists():
         there = there.parent
     if not there.is_dir():
@@ -94,8 +103,11 @@ class FilesSink:
         self._target = target(connector)
         self._schema = schema
         self._folders = folder_columns(connector)
-        self._newest: int | None = None  # batch; a later one is written for the first time
+        self._newest: int | None = None  # batch that was begun; a later one is written for the first time
         self._may_have_orphans = False  # staged by attempts of tasks that were lost
+        self._is_local = not isinstance(self._target.directory, ObjectPath)
+        if not self._is_local:
+            return
         try:
             self._target.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -115,20 +127,21 @@ class FilesSink:
     def write(self, batch: int, pages: Sequence[Page], staged: Sequence[str] = ()) -> None:
         """Write the pages of a batch into one file and adopt its staged files."""
         stem, form, directory = f"part-{batch:012d}", self._target.format, self._target.directory
+        may_be_repeated = self._newest is None or batch <= self._newest
+        self._newest = batch
         try:
             frames = [page.visible() for page in pages if len(page)]
             if frames:
-                directory.stat()  # raises if the directory went away, such as one on a disk that was unmounted
+                self._check_present()
                 self._put(directory / f"{stem}.{form}", pl.concat(frames))
-            else:
+            elif may_be_repeated:
                 files.remove(directory / f"{stem}.{form}")
             parts = [directory / f"{stem}-{number:05d}.{form}" for number in range(len(staged))]
             self._adopt([directory / _STAGING / f"{name}.{form}" for name in staged], parts)
-            if self._newest is None or batch <= self._newest:
+            if may_be_repeated:
                 # an earlier try may have left more parts, with gaps if it died here
                 stale = [name for name in files.names(directory) if _is_part(name, stem, len(staged))]
                 files.remove(*(directory / name for name in stale))
-            self._newest = batch
             if staged or self._may_have_orphans:
                 orphans = [name for name in files.names(directory / _STAGING) if is_orphan(name, batch)]
                 files.remove(*(directory / _STAGING / name for name in orphans), durable=False)
@@ -138,15 +151,16 @@ class FilesSink:
 
     def put(self, stem: str, rows: pl.DataFrame) -> None:
         """Write rows into one file, or one in each folder."""
-        self._target.directory.stat()  # raises if the directory went away
+        self._check_present()
         for folder, part in by_folder(rows, self._folders):
             self._put(self._target.directory / folder / f"{stem}.{self._target.format}", part)
 
     def sweep(self) -> int:
         """Delete what tasks staged and nobody adopted, and files that were being written, while no task runs."""
         staging = self._target.directory / _STAGING
-        folders = self._target.directory.glob("*=*/" + "*=*/" * (len(self._folders) - 1)) if self._folders else ()
-        hidden = sum(files.sweep(directory) for directory in (self._target.directory, staging, *folders))
+        hidden = sum(
+            files.sweep(directory) for directory in (self._target.directory, staging, *self._written_folders())
+        )
         staged = [staging / name for name in files.names(staging)]
         files.remove(*staged, durable=False)
         return hidden + len(staged)
@@ -154,21 +168,27 @@ class FilesSink:
     def close(self) -> None:
         """Remove the empty staging directory; what a failed batch staged stays until the next start."""
         staging = self._target.directory / _STAGING
-        if staging.is_dir() and not any(staging.iterdir()):
+        if self._is_local and staging.is_dir() and not any(staging.iterdir()):
             staging.rmdir()
+
+    def _check_present(self) -> None:
+        """Raise an OSError if the directory went away, such as one on a disk that was unmounted."""
+        if self._is_local:
+            self._target.directory.stat()
+
+    def _written_folders(self) -> Iterable[Path]:
+        """Return the folders of the sink that may hold files that were being written; object stores have none."""
+        if not self._folders or not self._is_local:
+            return ()
+        return self._target.directory.glob("*=*/" + "*=*/" * (len(self._folders) - 1))
 
     def _adopt(self, sources: Sequence[Path], destinations: Sequence[Path]) -> None:
         """Give staged files their final names; those that have them already were renamed before the driver died."""
-        moves = []
-        for source, destination in zip(sources, destinations, strict=True):
-            if files.exists(source):
-                moves.append((source, destination))
-            elif not files.exists(destination):
-                raise SinkFault(
-                    f"the staged file {source} was deleted",
-                    hint="do not delete files in the _staging directory while queries run",
-                )
-        files.move(moves)
+        moves = list(zip(sources, destinations, strict=True))
+        try:
+            files.move(moves)
+        except FileNotFoundError:
+            files.move([(source, destination) for source, destination in moves if _is_staged(source, destination)])
 
     def _put(self, path: Path, rows: pl.DataFrame) -> None:
         names = [name for name in self._schema.names if name in rows.columns]
@@ -198,6 +218,18 @@ class FilesSink:
         )
 
 
+def _is_staged(source: Path, destination: Path) -> bool:
+    """Return whether a staged file has not got its final name yet."""
+    if files.exists(source):
+        return True
+    if not files.exists(destination):
+        raise SinkFault(
+            f"the staged file {source} was deleted",
+            hint="do not delete files in the _staging directory while queries run",
+        )
+    return False
+
+
 def _is_part(name: str, stem: str, first: int) -> bool:
     """Return whether a file is a part of a batch with at least this number, and not one of several batches."""
     number = name.removeprefix(f"{stem}-").split(".")[0]
@@ -212,7 +244,7 @@ def is_orphan(name: str, batch: int) -> bool:
 
 def staged_in(directory: str) -> list[Path]:
     """Return the files that tasks staged in the directory of a sink."""
-    staging = Path(directory) / _STAGING
+    staging = location(directory) / _STAGING
     return [staging / name for name in files.names(staging)]
 
 

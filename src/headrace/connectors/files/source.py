@@ -8,8 +8,8 @@ byte.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -32,7 +32,9 @@ from headrace.model.option import Option
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema
 from headrace.storage import files
+from headrace.storage.location import absolute, location
 from headrace.storage.names import file_name
+from headrace.storage.reading import open_to_read, size_of
 
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
 FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json")
@@ -78,7 +80,7 @@ def layout(connector: Connector) -> Layout:
     """Read and check the options of a FILES connector."""
     check_names(connector, OPTIONS)
     options: Mapping[str, Option] = connector.options
-    path = str(require(connector, "path", "'data/input'"))
+    path = str(absolute(location(str(require(connector, "path", "'data/input'")))))
     form = str(options.get("format", _SUFFIXES.get(Path(path).suffix, "")))
     if not form:
         raise QueryError("FILES needs the option 'format'", hint=f"one of {', '.join(FORMATS)}")
@@ -114,7 +116,7 @@ class FilesSource:
         self._schema = stream.schema
         self._time_column = stream.time_column
         self._layout = layout(stream.connector)
-        self._log = _log_of(stream, Path(checkpoint) / "sources" / file_name(stream.name))
+        self._log = _log_of(stream, checkpoint / "sources" / file_name(stream.name))
         self._files: FileIndex | None = None
         self._foldable: int | None = None  # files of which the list can do without, as `keeps` has said
 
@@ -319,7 +321,7 @@ class FilesSource:
     def _text_end(self, entry: Entry, position: int, remaining: int) -> tuple[int | None, int]:
         """Do the same for text, by the length of the lines at `position`."""
         _check_present(entry.path, entry.size)
-        with open(entry.path, "rb") as file:
+        with _named(entry.path), open_to_read(entry.path) as file:
             file.seek(position)
             sample = file.read(min(_SAMPLE, entry.size - position))
         per_line = len(sample) / max(sample.count(self._layout.mark), 1)
@@ -379,7 +381,7 @@ class FilesSource:
     def _read_text(self, number: int, path: str, size: int, begin: int, end: int, schema: Schema) -> Iterator[Slice]:
         form, first = self._form(path, schema)
         counted, line = 0, 1  # bytes up to which line ends are counted, and the number of the line there
-        with open(path, "rb") as file:
+        with _named(path), open_to_read(path) as file:
             for lines in text.blocks(file, begin, end, size=size, first=first, mark=self._layout.mark):
                 parsed = form.parse(lines, schema) if isinstance(form, Messages) else text.parse(lines, schema, form)
                 seq = pl.Series("seq", (number << SHIFT) + lines.begin + parsed.positions, dtype=pl.Int64)
@@ -392,7 +394,7 @@ class FilesSource:
 
     def _form(self, path: str, schema: Schema) -> tuple[text.Form | Messages, int]:
         """Return how to parse a file, and where its first record begins."""
-        with open(path, "rb") as file:
+        with _named(path), open_to_read(path) as file:
             head = file.readline()
         mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
         if self._layout.messages is not None:
@@ -441,13 +443,26 @@ def _log_of(stream: Stream, folder: Path) -> Path:
     return folder / ("files.jsonl" if "files.jsonl" in files.names(folder) else f"files-{stream.source}.jsonl")
 
 
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Name the file that cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise SourceFault(
+            f"{path} cannot be read: {error.strerror or error}", hint="put it back as it was, or give the right to read"
+        ) from error
+
+
 def _check_present(path: str, size: int) -> None:
     try:
-        size_now = os.stat(path).st_size
+        size_now = size_of(path)
     except FileNotFoundError:
         raise SourceFault(
             f"{path} was deleted before it was read", hint="put it back, or start again with a new checkpoint"
         ) from None
+    except OSError as error:
+        raise SourceFault(f"{path} cannot be read: {error.strerror}", hint="give the right to read it") from error
     if size_now < size:
         raise SourceFault(
             f"{path} had {size} bytes when it was listed and has {size_now} now",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
 import polars as pl
@@ -19,6 +18,7 @@ from headrace.connectors.secrets import resolved
 from headrace.errors import NameFault, NotSupported, QueryError, SourceFault
 from headrace.model.schema import Field, Schema
 from headrace.model.types import Type, type_of
+from headrace.storage.reading import open_to_read, size_of
 
 _SAMPLE = 1 << 20  # bytes of text that are looked at to guess types
 
@@ -36,7 +36,7 @@ def read_table(table: Table) -> pl.DataFrame:
     source = FilesSource(Stream(table.name, table.schema, connector, Timing.INTERNAL), Path())
     frames = [pl.DataFrame(schema=table.schema.polars())]
     for number, path in enumerate(sorted(list_files(where.path, where.pattern))):
-        size = os.path.getsize(path)
+        size = size_of(path)
         end = size if where.is_text else sum(columnar.groups(path, where.format))
         for piece in source.read([[number, path, size, 0, end]]):
             if piece.bad is not None:
@@ -73,7 +73,7 @@ def _files(connector: Connector) -> Layout:
 
 
 def _infer_text(path: str, where: Layout) -> pl.DataFrame:
-    with open(path, "rb") as file:
+    with open_to_read(path) as file:
         data = file.read(_SAMPLE)
         if len(data) == _SAMPLE:
             data = data[: data.rfind(b"\n") + 1]

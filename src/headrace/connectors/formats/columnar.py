@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 from headrace.connectors.formats.conversion import can_convert, convert_all
 from headrace.errors import SourceFault
 from headrace.model.schema import Schema
+from headrace.storage.location import is_object_url
+from headrace.storage.reading import open_to_read
 
 #: Rows that are handed on at once.
 PIECE = 1 << 17
@@ -27,17 +29,18 @@ _UNREADABLE = (
 
 def groups(path: str, form: str) -> tuple[int, ...]:
     """Return the row counts of the parts of a file that are stored together."""
-    return _groups(path, form, os.stat(path).st_mtime_ns)
+    changed = 0 if is_object_url(path) else os.stat(path).st_mtime_ns  # objects are not changed
+    return _groups(path, form, changed)
 
 
 def columns_of(path: str, form: str) -> pa.Schema:
     """Return the columns that a file has."""
     with _Naming(path):
         if form == "parquet":
-            columns = pq.read_schema(path)
+            columns = metadata(path).schema.to_arrow_schema() if is_object_url(path) else pq.read_schema(path)
         else:
-            with pa.memory_map(path) as mapped:
-                columns = pa.ipc.open_file(mapped).schema
+            with mapped(path) as file:
+                columns = pa.ipc.open_file(file).schema
         " ".join(columns.names)  # they are only decoded when they are looked at
         return columns
 
@@ -123,24 +126,46 @@ def checked(rows: _Rows) -> _Rows:
 def _groups(path: str, form: str, changed: int) -> tuple[int, ...]:
     with _Naming(path):
         if form == "parquet":
-            meta = pq.read_metadata(path)
+            meta = metadata(path)
             return tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
-        with pa.memory_map(path) as mapped:
-            reader = pa.ipc.open_file(mapped)
+        with mapped(path) as file:
+            reader = pa.ipc.open_file(file)
             return tuple(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
 
 
 def _batches(path: str, form: str, group: int, names: list[str]) -> Iterator[pa.RecordBatch]:
     with _Naming(path):
         if form == "parquet":
-            with pq.ParquetFile(path, memory_map=True) as file:
+            is_local = not is_object_url(path)
+            known = None if is_local else metadata(path)
+            with pq.ParquetFile(_opened(path), metadata=known, memory_map=is_local, pre_buffer=not is_local) as file:
                 for batch in file.iter_batches(batch_size=PIECE, row_groups=[group], columns=names, use_threads=False):
                     yield checked(batch)
             return
-        with pa.memory_map(path) as mapped:
-            batch = checked(pa.ipc.open_file(mapped).get_batch(group).select(names))
+        with mapped(path) as file:
+            batch = checked(pa.ipc.open_file(file).get_batch(group).select(names))
             for begin in range(0, batch.num_rows, PIECE):
                 yield batch.slice(begin, PIECE)
+
+
+def metadata(path: str) -> Any:
+    """Return the metadata of a Parquet file; that of an object is fetched once."""
+    return _object_metadata(path) if is_object_url(path) else pq.read_metadata(path)
+
+
+@functools.lru_cache(maxsize=1024)
+def _object_metadata(path: str) -> Any:
+    return pq.read_metadata(_opened(path))
+
+
+def _opened(path: str) -> str | pa.NativeFile:
+    """Return what Arrow opens to read a file: its path, or an object as a file."""
+    return pa.PythonFile(open_to_read(path), mode="r") if is_object_url(path) else path
+
+
+def mapped(path: str) -> pa.NativeFile:
+    """Map a file into memory; an object is fetched as it is read."""
+    return pa.PythonFile(open_to_read(path), mode="r") if is_object_url(path) else pa.memory_map(path)
 
 
 def _frame(batch: pa.RecordBatch) -> pl.DataFrame:

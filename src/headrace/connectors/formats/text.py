@@ -23,6 +23,7 @@ import pyarrow.json
 from headrace.connectors.formats.conversion import convert_all, reason
 from headrace.model.schema import Schema
 from headrace.model.types import Type
+from headrace.storage.reading import open_to_read
 
 BLOCK = 4 << 20
 NEWLINE = b"\n"
@@ -129,7 +130,7 @@ def lines_of(records: Sequence[bytes]) -> Lines:
 def count_lines(path: Path | str, begin: int, end: int) -> int:
     """Count the line ends in a range of bytes."""
     count = 0
-    with open(path, "rb") as file:
+    with open_to_read(path) as file:
         file.seek(begin)
         while begin < end and (data := file.read(min(BLOCK, end - begin))):
             count += data.count(b"\n")

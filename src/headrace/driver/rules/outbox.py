@@ -78,10 +78,12 @@ class Outbox:
         self._waiting: list[str] = []  # names of files
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self._has_looked = False  # for calls that an earlier run left
 
     def start(self) -> None:
         """Continue with the calls that an earlier run left."""
-        if self._thread is None:
+        if self._thread is None and not (self._threads and self._has_looked):
+            self._has_looked = True
             with self._change:
                 self._waiting = [name for name in files.names(self._directory) if name.endswith(".calls")]
             if self._waiting:

@@ -39,6 +39,7 @@ from headrace.hosts.spark.settings import (
     python_environment,
     session_settings,
 )
+from headrace.storage.object_settings import configure, for_spark
 
 _LOG = logging.getLogger(__name__)
 #: How long a master may take to accept a connection.
@@ -61,6 +62,14 @@ def session_for(launch: Launch | None = None, *, checkpoint: Path | None = None)
     if _started is not None and _started.sparkContext is running.sparkContext:
         return _started
     return _session_of(running, launch)
+
+
+def given_to(launch: Launch) -> dict[str, str]:
+    """Return the settings of the Spark in which queries will run, as far as others than Headrace have given them."""
+    running = SparkContext._active_spark_context
+    if isinstance(launch.spark, SparkSession):
+        running = launch.spark.sparkContext
+    return dict(running.getConf().getAll()) if running is not None else _given(launch)
 
 
 def is_cluster(session: SparkSession) -> bool:
@@ -116,6 +125,7 @@ def _start(launch: Launch, checkpoint: Path | None) -> SparkSession:
             hint="unset it, and say where Spark runs with --master",
         )
     given = _given(launch)
+    configure({**given, **launch.conf})
     master = launch.master or given.get("spark.master") or f"local[{max(2, os.cpu_count() or 2)}]"
     check_master(master)
     _check_answers(master)
@@ -139,7 +149,8 @@ def _settings(master: str, given: Mapping[str, str], launch: Launch) -> dict[str
         cores = local_cores(master, max(2, os.cpu_count() or 2))
         machine = {PARTITIONS: str(cores), **_quick_start(), **private_folders(os.environ)}
         chosen |= {name: value for name, value in machine.items() if name not in given}
-    elif launch.executors is not None:
+    chosen |= {name: value for name, value in for_spark().items() if name not in given}
+    if not local and launch.executors is not None:
         chosen.setdefault("spark.executor.instances", str(launch.executors))
     if GATEWAY in os.environ:  # the JVM is running
         chosen = {name: value for name, value in chosen.items() if name not in AT_START}

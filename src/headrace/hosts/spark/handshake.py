@@ -22,6 +22,8 @@ from headrace.errors import HostFault
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.jvm import with_log
 from headrace.storage import files
+from headrace.storage.location import ObjectPath
+from headrace.storage.object_settings import configured
 
 #: Packages that must have the same version everywhere: their data passes from one process to the other.
 PACKAGES = ("pyspark", "polars", "msgspec", "pyarrow", "sqlglot")
@@ -53,7 +55,11 @@ def shake_hands(context: SparkContext, directory: Path, tasks: int, *, is_tempor
     files.replace(directory / _FILE, word.encode(), durable=False)
     began = time.time()
     try:
-        answers = context.parallelize(range(tasks), tasks).mapPartitions(_probe(str(directory / _FILE))).collect()
+        answers = (
+            context.parallelize(range(tasks), tasks)
+            .mapPartitions(_probe(str(directory / _FILE), configured()))
+            .collect()
+        )
     except Exception as error:
         raise job_fault(essence(_text_of(error))) from error
     finally:
@@ -88,6 +94,8 @@ def check_executor(executor: Executor, word: str, directory: Path, *, is_tempora
             hint = "without --checkpoint, state is in a folder of this machine; give one that all machines share"
         else:
             hint = "put the checkpoint into a folder that all machines share under the same name"
+        if isinstance(directory, ObjectPath):
+            hint = "look whether the machine has the package obstore, and credentials for the store"
         raise HostFault(f"{executor.host} does not see the checkpoint {directory}", hint=hint)
 
 
@@ -127,7 +135,9 @@ def _text_of(error: Exception) -> str:
     return str(error) if java is None else str(java.toString())
 
 
-def _probe(file: str, packages: Sequence[str] = PACKAGES) -> Callable[[Iterable[int]], Iterable[dict[str, Any]]]:
+def _probe(
+    file: str, storage: Mapping[str, str], packages: Sequence[str] = PACKAGES
+) -> Callable[[Iterable[int]], Iterable[dict[str, Any]]]:
     """Return the task: a function inside a function is sent by value, as the executor may not have this module."""
 
     def look(_: Iterable[int]) -> Iterator[dict[str, Any]]:
@@ -141,9 +151,14 @@ def _probe(file: str, packages: Sequence[str] = PACKAGES) -> Callable[[Iterable[
 
         folder = os.environ.get("SPARK_LOCAL_DIRS", os.environ.get("LOCAL_DIRS", ".")).split(",")[0]
         try:
-            with open(file) as stream:
-                word = stream.read()
-        except OSError:
+            if "://" in file:
+                importlib.import_module("headrace.storage.object_settings").configure(storage)
+                place = importlib.import_module("headrace.storage.location").location(file)
+                word = importlib.import_module("headrace.storage.files").read(place).decode()
+            else:
+                with open(file) as stream:
+                    word = stream.read()
+        except Exception:
             word = ""
         versions = {}
         for name in packages:

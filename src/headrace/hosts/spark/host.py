@@ -50,12 +50,16 @@ from headrace.hosts.spark.settings import PARTITIONS
 from headrace.hosts.spark.shipping import ship_modules
 from headrace.hosts.spark.sizing import partitions_for, sizes
 from headrace.hosts.spark.source import HeadraceSource
+from headrace.hosts.spark.stores import store_session
 from headrace.hosts.spark.supervisor import Supervisor
 from headrace.hosts.spark.telling import culprits_in
 from headrace.model.allowed_python import allowed
 from headrace.storage import files
-from headrace.storage.disk import make_directory
 from headrace.storage.fence import claim_to, is_lost, owner_fault
+from headrace.storage.location import ObjectPath, resolved
+from headrace.storage.mirror import copies_of
+from headrace.storage.object_settings import configured
+from headrace.storage.scratch import scratch_of
 from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
@@ -83,7 +87,7 @@ class SparkDeployment:
         launch: Launch | None = None,
         restart: bool = True,
     ) -> None:
-        self.directory = directory.resolve()
+        self.directory = resolved(directory)
         self.is_temporary = is_temporary
         self.launch = launch or Launch()
         self.stage = "starting Spark"  # what a start is doing
@@ -127,9 +131,9 @@ class SparkDeployment:
             )
         resume(self.directory)
         for name in ("spark", "feeders"):  # Spark would make them with the modes of the umask
-            make_directory(self.directory / name)
+            files.make_directory(self.directory / name)
         mend(self.directory / "spark")
-        shutil.rmtree(self.directory / "cache", ignore_errors=True)  # of an earlier version
+        shutil.rmtree(scratch_of(self.directory) / "cache", ignore_errors=True)  # of an earlier version
         spark = self._session()
         complete_rescaling(self.directory, spark)
         self.cores = slots(spark.sparkContext)
@@ -142,6 +146,8 @@ class SparkDeployment:
             .schema(SPARK_SCHEMA)  # or Spark's process that makes the source would have to import it
             .option("directory", str(self.directory))
             .option("owner", "" if (claim := claim_to(self.directory)) is None else claim.token)
+            .option("copies", copies_of(self.directory))
+            .option("storage", json.dumps(configured()))
             .option("buckets", json.dumps(self.buckets))
             .option("python", msgspec.json.encode(python).decode())
             .option("parallel", str(parallel))
@@ -150,7 +156,7 @@ class SparkDeployment:
             .load
         )
         stage = pages.groupBy("bucket").transformWithState(
-            BucketProcessor(str(self.directory), python, self.buckets, partitions),
+            BucketProcessor(str(self.directory), python, configured(), self.buckets, partitions),
             SPARK_SCHEMA,
             "Append",
             "None",
@@ -319,7 +325,11 @@ class SparkDeployment:
     def _session(self) -> SparkSession:
         """Return the Spark session of the queries; the first call starts Spark if it does not run."""
         if self.spark is None:
-            session = session_for(self.launch, checkpoint=None if self.is_temporary else self.directory)
+            place = self.directory
+            is_kept = not self.is_temporary and not isinstance(place, ObjectPath)
+            session = session_for(self.launch, checkpoint=place if is_kept else None)
+            if isinstance(place, ObjectPath):
+                session = store_session(session, place)
             context = session.sparkContext
             if is_cluster(session):
                 wait_for_executors(context, self.launch.executors, self._tell)

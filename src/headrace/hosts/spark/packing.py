@@ -25,7 +25,7 @@ PYTHON = f"./{FOLDER}/bin/python"
 #: Packages that Spark brings along.
 OF_SPARK = frozenset({"pyspark", "py4j"})
 #: Packages of extras, which executors need if the driver has them.
-EXTRAS = ("confluent-kafka",)
+EXTRAS = ("confluent-kafka", "obstore")
 _LEFT_OUT = re.compile(r"(^|/)(tests|__pycache__|include|.*\.pyc|direct_url\.json|INSTALLER|RECORD|REQUESTED)(/|$)")
 
 _STARTER = """#!/bin/sh

@@ -34,13 +34,16 @@ _kept: dict[tuple[str, int], tuple[str, Bucket]] = {}
 class BucketProcessor(StatefulProcessor):
     """Runs the micro-batches of the buckets that Spark gives to this task.
 
-    `directory` is the checkpoint, `python` what statements may use of Python. `buckets` are the numbers of all buckets,
-    divided among so many Spark `partitions`.
+    `directory` is the checkpoint, `python` what statements may use of Python, `storage` how stores are reached.
+    `buckets` are the numbers of all buckets, divided among so many Spark `partitions`.
     """
 
-    def __init__(self, directory: str, python: Allowed, buckets: Sequence[int], partitions: int) -> None:
+    def __init__(
+        self, directory: str, python: Allowed, storage: dict[str, str], buckets: Sequence[int], partitions: int
+    ) -> None:
         self.directory = directory
         self.python = python
+        self.storage = storage
         self.buckets = tuple(buckets)
         self.partitions = partitions
 
@@ -54,15 +57,19 @@ class BucketProcessor(StatefulProcessor):
         from headrace.hosts.spark.telling import telling
         from headrace.model.allowed_python import allow
         from headrace.storage import contents
+        from headrace.storage.location import location
+        from headrace.storage.object_settings import configure
         from headrace.worker.bucket import Bucket
         from headrace.worker.chunk_cache import machine_cache
         from headrace.worker.wire import from_spark, to_spark
 
-        contents.offer(tables_in(Path(self.directory)))
+        directory = location(self.directory)
+        contents.offer(tables_in(directory))
         if not gc.get_freeze_count():
             collect_less()
             gc.freeze()  # imported objects stay: collecting a large bucket need not visit them
         allow(self.python.modules, self.python.folders)
+        configure(self.storage)
         bucket_number = key[0]
         context = TaskContext.get()
         assert context is not None
@@ -70,7 +77,7 @@ class BucketProcessor(StatefulProcessor):
         run = context.getLocalProperty("spark.jobGroup.id") or ""  # Spark sets it to the id of the run
         if self.task is None:
             own = [number for number in self.buckets if partition_of(number, self.partitions) == context.partitionId()]
-            self.task = _Task(Path(self.directory), batch, context.partitionId(), own, self.partitions)
+            self.task = _Task(directory, batch, context.partitionId(), own, self.partitions)
         task, store = self.task, _SparkStore(self.values)
         arrived = from_spark(rows)
         kept = _kept.pop((self.directory, bucket_number), None)

@@ -23,7 +23,7 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 AT_START = ("spark.driver.memory", "spark.driver.extraJavaOptions")
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _SOCKETS, _SOCKET_FOLDER = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
 
 #: The longest path of a Unix socket (macOS; Linux allows 107 bytes), and what Spark adds to the directory.
@@ -81,7 +81,7 @@ ONE_MACHINE = (
     Setting("spark.driver.maxResultSize", "0", "tasks share the memory of the driver anyway"),
     Setting(
         "spark.sql.streaming.checkpointFileManagerClass",
-        _FILES,
+        LOCAL_FILES,
         "on a local disk Spark's default manager forks a process for every file operation",
     ),
     Setting(

@@ -21,6 +21,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headrace.commands.repairs import Repair
     from headrace.driver.deployed import Deployed, Deployments
     from headrace.driver.intake import Intake
     from headrace.driver.offset import Offset
@@ -38,7 +39,7 @@ _PATIENCE = 2.0
 class HeadraceSource(DataSource):
     """`spark.readStream.format("headrace")`.
 
-    Options: directory, owner, buckets and python (JSON), parallel, limit, page.
+    Options: directory, owner, copies, parallel, limit, page, and as JSON buckets, python and storage.
     """
 
     @classmethod
@@ -55,11 +56,12 @@ class HeadraceSource(DataSource):
 
 
 class TaskPartition(InputPartition):
-    """An ingest task, the number of commands in force, and the buckets."""
+    """An ingest task, the number of commands in force, their repairs, and the buckets."""
 
-    def __init__(self, task: Task, commands: int, buckets: tuple[int, ...]) -> None:
+    def __init__(self, task: Task, commands: int, repairs: tuple[Repair, ...], buckets: tuple[int, ...]) -> None:
         self.task = task
         self.commands = commands
+        self.repairs = repairs
         self.buckets = buckets
 
 
@@ -67,10 +69,12 @@ class HeadraceReader(DataSourceStreamReader):
     """Plans micro-batches on the driver's side, runs ingest tasks in the workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        self.directory = Path(options["directory"])
+        self._checkpoint = options["directory"]
         self.owner = options.get("owner", "")  # the token of the driver's epoch, if others may take over
         self.buckets: list[int] = json.loads(options["buckets"])
         self.python: dict[str, list[str]] = json.loads(options["python"])
+        self.storage: dict[str, str] = json.loads(options["storage"])
+        self.copies = options.get("copies", "")
         self.page = int(options["page"])
         self.parallel, self.limit = int(options["parallel"]), int(options["limit"])
         self._intake: Intake | None = None
@@ -79,14 +83,22 @@ class HeadraceReader(DataSourceStreamReader):
         return {**self.__dict__, "_intake": None}
 
     @property
+    def directory(self) -> Path:
+        from headrace.storage.location import location
+
+        return location(self._checkpoint)
+
+    @property
     def intake(self) -> Intake:
         if self._intake is None:
             from headrace.driver.intake import Intake
             from headrace.storage.fence import fence
+            from headrace.storage.mirror import share_mirror
 
             self._allow()
             if self.owner:
                 fence(self.directory, self.owner)
+            share_mirror(self.directory, self.copies)
             self._intake = Intake(self.directory, parallel=self.parallel, limit=self.limit, buckets=self.buckets)
         return self._intake
 
@@ -119,7 +131,8 @@ class HeadraceReader(DataSourceStreamReader):
         buckets = tuple(offset.buckets or self.buckets)
         with telling():
             tasks = self.intake.tasks(_from_spark(start), offset)
-        return [TaskPartition(task, offset.commands, buckets) for task in tasks]
+            repairs = self.intake.deployments.repairs()
+        return [TaskPartition(task, offset.commands, repairs, buckets) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from headrace.driver.staged_results import IngestStager
@@ -133,7 +146,7 @@ class HeadraceReader(DataSourceStreamReader):
         task, place = partition.task, (self.directory, partition.buckets, self.page)
         kept = _kept.pop(place, None)
         with telling():
-            deployed = _deployed(self.directory, partition.commands)
+            deployed = _deployed(self.directory, partition.commands, partition.repairs)
             ingest = (
                 kept[1]
                 if kept is not None and kept[0] is deployed
@@ -167,8 +180,10 @@ class HeadraceReader(DataSourceStreamReader):
     def _allow(self) -> None:
         """Let statements use in this process what they may use on the driver."""
         from headrace.model.allowed_python import allow
+        from headrace.storage.object_settings import configure
 
         allow(**self.python)
+        configure(self.storage)
 
 
 def _batch() -> int:
@@ -195,8 +210,10 @@ _kept: dict[tuple[Path, tuple[int, ...], int], tuple[Deployed, Ingest]] = {}
 _deployments: dict[Path, Deployments] = {}
 
 
-def _deployed(directory: Path, commands: int) -> Deployed:
+def _deployed(directory: Path, commands: int, repairs: tuple[Repair, ...]) -> Deployed:
     """Return what is deployed after so many commands, as this worker process knows it."""
     from headrace.driver.deployed import Deployments
 
-    return _deployments.setdefault(directory, Deployments(directory)).at(commands)
+    deployments = _deployments.setdefault(directory, Deployments(directory))
+    deployments.log.assume(repairs)
+    return deployments.at(commands)

@@ -139,6 +139,12 @@ class SimulatedDisk:
         self._change("write", ((name, before + data),), sure=len(before))
         self._force(name)
 
+    def read_appended(self, path: Path, start: int = 0) -> bytes:
+        return self.read(path, start)
+
+    def replace_appended(self, path: Path, data: bytes) -> None:
+        self.replace(path, lambda file: file.write(data))
+
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
         for source, destination in moves:
             data = self.read(source)

@@ -92,7 +92,7 @@ def test_a_task_that_cannot_run_has_a_hint(reason, hint):
 @pytest.mark.slow
 def test_the_task_runs_where_headrace_is_not_installed(tmp_path):
     (tmp_path / "word").write_text("secret")
-    (tmp_path / "task").write_bytes(cloudpickle.dumps(_probe(str(tmp_path / "word"))))
+    (tmp_path / "task").write_bytes(cloudpickle.dumps(_probe(str(tmp_path / "word"), {})))
     # without the site, the packages are there, and ours, which a link in them leads to, is not
     environment = {"PYTHONPATH": sysconfig.get_path("purelib"), "PATH": os.environ["PATH"]}
     done = subprocess.run(

@@ -110,6 +110,7 @@ def test_processes_that_only_make_the_source_import_nothing_else_of_ours():
 import sys
 from headrace.hosts.spark.source import HeadraceSource
 options = {"directory": "d", "buckets": "[0]", "page": "1", "parallel": "1", "limit": "1", "python": "{}"}
+options.update(storage="{}", copies="")
 HeadraceSource(options).streamReader(None)
 print(*sorted(name for name in sys.modules if name.startswith("headrace.") or name in ("polars", "pyarrow")))
 """

@@ -1,0 +1,105 @@
+"""Places by text: a path of the local disk, or the URL of an object store.
+
+Both are a `Path`, so that the same code joins and names them. The path of an object store is an `ObjectPath`: its text
+is the URL, and the operating system does not take it. Only a `Storage` can open it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path, PosixPath
+from typing import NoReturn
+from urllib.parse import unquote
+
+from headrace.errors import QueryError, Span
+
+#: Schemes of object stores, and how we write each; Spark knows S3 as s3a.
+SCHEMES = {"s3": "s3a", "s3a": "s3a", "s3n": "s3a", "gs": "gs", "abfs": "abfs", "abfss": "abfss"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/+")
+_USER = re.compile(r"[^/@]*:[^/@]*@")
+_KNOWN = "a local path, file:, s3:, s3a:, gs:, abfs: and abfss:"
+
+
+class ObjectPath(PosixPath):
+    """A place in an object store: the scheme with its colon, the bucket, and the parts of a key."""
+
+    def __str__(self) -> str:
+        scheme, *rest = self.parts or ("",)
+        return f"{scheme}//{'/'.join(rest)}" if scheme.endswith(":") else super().__str__()
+
+    def __fspath__(self) -> NoReturn:
+        raise TypeError(f"{self} is not on the local disk")
+
+    @property
+    def scheme(self) -> str:
+        return self.parts[0].removesuffix(":")
+
+    @property
+    def bucket(self) -> str:
+        return self.parts[1]
+
+    @property
+    def key(self) -> str:
+        return "/".join(self.parts[2:])
+
+
+def located(path: Path) -> Path:
+    """Return a path as what it is: one that was made from the text of an object store's URL is an `ObjectPath`."""
+    if isinstance(path, ObjectPath) or path.is_absolute() or not path.parts:
+        return path
+    is_url = len(path.parts) > 1 and path.parts[0].removesuffix(":") in SCHEMES and path.parts[0].endswith(":")
+    return ObjectPath(*path.parts) if is_url else path
+
+
+def location(text: str, *, span: Span | None = None) -> Path:
+    """Return the place that a user names; refuse a scheme that is not known."""
+    scheme, match = scheme_of(text), _SCHEME.match(text)
+    if match is None:
+        return Path(text)
+    rest = text[match.end() :]
+    if scheme == "file":
+        return Path("/" + unquote(rest))
+    if scheme not in SCHEMES:
+        hint = f"use {_KNOWN}; or FROM SPARK and INTO SPARK for data elsewhere"
+        raise QueryError(f"{_plain(text)!r} begins with {scheme}:, which is not supported", span=span, hint=hint)
+    if _USER.match(rest):
+        raise QueryError(
+            f"{_plain(text)!r} holds a password or a key",
+            span=span,
+            hint="leave it out: credentials come from the environment or the machine's role",
+        )
+    parts = [part for part in rest.split("/") if part]
+    if not parts or any(part in (".", "..") for part in parts):
+        raise QueryError(
+            f"{_plain(text)!r} does not name a place", span=span, hint="write scheme, bucket and path: s3a://lake/state"
+        )
+    return ObjectPath(f"{SCHEMES[scheme]}:", *parts)
+
+
+def absolute(path: Path) -> Path:
+    """Return a place that does not depend on the working directory."""
+    path = located(path)
+    return path if isinstance(path, ObjectPath) else Path(os.path.abspath(path))
+
+
+def resolved(path: Path) -> Path:
+    """Return the same, without symbolic links: processes that name it in different ways get one path."""
+    path = located(path)
+    return path if isinstance(path, ObjectPath) else path.resolve()
+
+
+def scheme_of(text: str) -> str:
+    """Return the scheme that a text begins with, in lower case; an empty one for a path."""
+    match = _SCHEME.match(text)
+    return "" if match is None else match[1].lower()
+
+
+def is_object_url(text: str) -> bool:
+    """Return whether a text is the URL of an object store."""
+    return scheme_of(text) in SCHEMES
+
+
+def _plain(text: str) -> str:
+    """Return a URL without what may be a password."""
+    return re.sub(r"//[^/@]*:[^/@]*@", "//...@", text)

@@ -1,0 +1,82 @@
+"""Places by text: local paths and URLs of object stores."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import QueryError
+from headrace.session import Session
+from headrace.storage.location import ObjectPath, absolute, located, location, resolved
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [("file:///a/b%20c", "/a/b c"), ("/a", "/a"), ("a:b", "a:b"), ("data", "data"), ("/s3a:/x", "/s3a:/x")],
+)
+def test_a_path_or_a_file_url_is_local(text: str, path: str) -> None:
+    assert location(text) == Path(path)
+    assert not isinstance(location(text), ObjectPath)
+    assert absolute(location(text)) == Path.cwd() / path
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("s3://lake/a/b", "s3a://lake/a/b"),
+        ("s3a:/lake/a//b/", "s3a://lake/a/b"),
+        ("S3N://lake", "s3a://lake"),
+        ("gs://lake/%41 b", "gs://lake/%41 b"),
+        ("abfss://box@account.dfs.core.windows.net/a", "abfss://box@account.dfs.core.windows.net/a"),
+    ],
+)
+def test_the_url_of_a_store_is_a_path_whose_text_is_the_url(text: str, url: str) -> None:
+    place = location(text)
+    assert isinstance(place, ObjectPath)
+    assert str(place) == f"{place}" == url
+    assert location(str(place)) == located(Path(url)) == place
+    assert absolute(place) == resolved(place) == pickle.loads(pickle.dumps(place)) == place
+    below = place / "x" / "y.json"
+    assert (str(below), below.name, str(below.parent)) == (f"{url}/x/y.json", "y.json", f"{url}/x")
+    assert str(below.relative_to(place)) == "x/y.json"
+    assert below.bucket == place.bucket
+    assert below.key == f"{place.key}/x/y.json".lstrip("/")
+
+
+def test_the_operating_system_does_not_take_the_path_of_a_store() -> None:
+    place = location("s3://lake/a")
+    for use in (open, Path.exists, Path.stat, Path.mkdir, Path.resolve, Path.read_bytes, Path.unlink):
+        with pytest.raises(TypeError, match="s3a://lake/a is not on the local disk"):
+            use(place)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("hdfs://host/x", "begins with hdfs:, which is not supported"),
+        ("HTTP://host/x", "begins with http:, which is not supported"),
+        ("s3://", "does not name a place"),
+        ("s3://lake/../x", "does not name a place"),
+        ("s3://key:hush@lake/x", "holds a password"),
+    ],
+)
+def test_other_urls_are_refused_and_nothing_is_made(
+    url: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(QueryError, match=why) as caught:
+        Session(url, host="local")
+    assert "hush" not in str(caught.value)
+    with Session(host="local") as session:
+        session.execute("CREATE STREAM s (v INT) FROM MEMORY")
+        for statement in (
+            f"CREATE QUERY q AS SELECT v FROM s INTO FILES (path '{url}')",
+            f"CREATE STREAM t (v INT) FROM FILES (path '{url}')",
+            f"CREATE TABLE u (v INT) FROM FILES (path '{url}')",
+        ):
+            with pytest.raises(QueryError, match=why) as caught:
+                session.execute(statement)
+            assert caught.value.span is not None
+    assert list(tmp_path.iterdir()) == []
