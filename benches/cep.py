@@ -25,7 +25,7 @@ from benches.parts.channels import Bids, write_bids
 from benches.parts.outcome import Disagreement
 from benches.parts.patterns import EVENTS, PATTERNS, Pattern
 
-from headrace.hosts.spark.context import session_for
+from headrace.hosts.spark.starting.context import session_for
 from headrace.session import Session
 
 

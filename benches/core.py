@@ -22,7 +22,7 @@ from benches.parts.bids import DEAR, Bids, write_bids
 from benches.parts.outcome import Outcome, check_equal
 from benches.parts.query import Query, dear, hopping, joined, tumbling
 
-from headrace.hosts.spark.context import session_for
+from headrace.hosts.spark.starting.context import session_for
 
 
 @dataclass(frozen=True, slots=True)

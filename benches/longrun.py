@@ -16,7 +16,7 @@ from typing import Any
 from benches.parts.bids import Bids, write_bids
 from benches.parts.query import Query, hopping, joined
 
-from headrace.hosts.spark.context import session_for
+from headrace.hosts.spark.starting.context import session_for
 from headrace.model.page import Page
 from headrace.session import Session
 

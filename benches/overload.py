@@ -353,7 +353,7 @@ def spark(spot: Path, folder: Path, phases: Sequence[Phase]) -> Seen:
     """Run the same with plain Structured Streaming, in the session that Headrace used."""
     from pyspark.sql.functions import col, expr, window
 
-    from headrace.hosts.spark.context import session_for
+    from headrace.hosts.spark.starting.context import session_for
 
     source = spot / "probes"
     source.mkdir(parents=True)

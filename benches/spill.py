@@ -81,7 +81,7 @@ def _own_mb(process: Path) -> float:
 
 def _run(folder: Path) -> tuple[list[list[float]], list[float]]:
     """Return the state of each bucket after each micro-batch in megabytes, and the time that each took."""
-    from headrace.hosts.spark.context import session_for
+    from headrace.hosts.spark.starting.context import session_for
     from headrace.model.page import Page
     from headrace.session import Session
 

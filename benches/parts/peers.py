@@ -13,7 +13,7 @@ from benches.parts.ours import sums_of
 from benches.parts.outcome import Outcome, Sums
 from benches.parts.query import Query
 
-from headrace.hosts.spark.context import session_for
+from headrace.hosts.spark.starting.context import session_for
 
 
 def run(

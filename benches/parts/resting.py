@@ -16,7 +16,7 @@ from benches.parts import processes
 from benches.parts.processes import Part
 
 from headrace.experiments.timestamps.silent_stream import put, until
-from headrace.hosts.spark.context import session_for
+from headrace.hosts.spark.starting.context import session_for
 from headrace.session import Session
 
 #: Seconds between the last thing that happens and the measurement.

@@ -20,8 +20,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.hosts.spark.context import session_for
-from headrace.hosts.spark.launch import launch_of
+from headrace.hosts.spark.starting.context import session_for
+from headrace.hosts.spark.starting.launch import launch_of
 from headrace.session import Session
 
 

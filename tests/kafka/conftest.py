@@ -44,7 +44,7 @@ def quick_java():
 
 @pytest.fixture(scope="session")
 def spark(quick_java):
-    from headrace.hosts.spark.context import session_for
+    from headrace.hosts.spark.starting.context import session_for
 
     session = session_for()
     yield session

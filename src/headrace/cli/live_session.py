@@ -22,7 +22,7 @@ from headrace.cli import java
 from headrace.cli.help import flag
 from headrace.cli.output import err, is_debugging, out
 from headrace.errors import HeadraceError
-from headrace.hosts.spark.launch import GATEWAY, Launch, parse_settings
+from headrace.hosts.spark.starting.launch import GATEWAY, Launch, parse_settings
 from headrace.model.allowed_python import allow
 from headrace.session import Listing, Session
 

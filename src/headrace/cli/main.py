@@ -27,7 +27,7 @@ from headrace.cli import (
 from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
 from headrace.cli.prompt import shell
-from headrace.hosts.spark.settings import DEBUG
+from headrace.hosts.spark.starting.settings import DEBUG
 
 app = typer.Typer(
     name="headrace",

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headrace.errors import HeadraceError, QueryError, RunError
-from headrace.hosts.spark.settings import DEBUG
+from headrace.hosts.spark.starting.settings import DEBUG
 from headrace.session import Listing, Message, Outcome, Started
 
 #: Exit codes: the data or environment must change; the text must change; a fault of Headrace; a promise would break;

@@ -9,7 +9,7 @@ import typer
 from headrace.cli.help import examples, program
 from headrace.cli.live_session import show_progress
 from headrace.cli.output import faults, out
-from headrace.hosts.spark import packing
+from headrace.hosts.spark.starting import packing
 
 EXAMPLES = examples(
     ("write environment.tar.gz", "pack"),

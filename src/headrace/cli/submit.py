@@ -24,8 +24,8 @@ from headrace.cli.live_session import (
 )
 from headrace.cli.output import RUN_FAILED, err, faults
 from headrace.errors import HostFault
-from headrace.hosts.spark import packing
-from headrace.hosts.spark.launch import Launch, is_local
+from headrace.hosts.spark.starting import packing
+from headrace.hosts.spark.starting.launch import Launch, is_local
 from headrace.language.parser import parse
 from headrace.storage.disk import make_directory
 
@@ -121,7 +121,7 @@ def submit_command(program: Path, launch: Launch, archive: Path, file: Path, opt
 
 
 def _archive() -> Path:
-    from headrace.hosts.spark.installation import cache_folder  # it imports PySpark
+    from headrace.hosts.spark.starting.installation import cache_folder  # it imports PySpark
 
     folder = cache_folder(os.environ) / "packed"
     make_directory(folder)

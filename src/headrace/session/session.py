@@ -24,7 +24,7 @@ from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, Span, pointing_at
 from headrace.hosts.host import Deployment, Rescalable, Rescaled
 from headrace.hosts.local import LocalDeployment
-from headrace.hosts.spark.launch import Launch, launch_of
+from headrace.hosts.spark.starting.launch import Launch, launch_of
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import Describe, Explain, Show, Statement
 from headrace.model.allowed_python import allow

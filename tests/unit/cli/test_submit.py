@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from headrace.cli import run, submit
 from headrace.cli.main import app
 from headrace.cli.submit import submit_command, with_archive
-from headrace.hosts.spark import packing
-from headrace.hosts.spark.launch import Launch
+from headrace.hosts.spark.starting import packing
+from headrace.hosts.spark.starting.launch import Launch
 
 SCRIPT = "CREATE STREAM s (x INT) FROM MEMORY; CREATE QUERY q AS SELECT x FROM s INTO MEMORY;"
 ARCHIVE = Path("/cache/environment-1.tar.gz")

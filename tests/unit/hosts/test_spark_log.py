@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.hosts.spark import jvm
+from headrace.hosts.spark.starting import jvm
 
 PROGRAM = """
 import sys
@@ -96,7 +96,7 @@ def test_a_connection_that_a_dead_jvm_leaves_is_not_shown_as_a_traceback(
 LOST_JVM = """
 import socket, threading
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
-from headrace.hosts.spark import jvm
+from headrace.hosts.spark.starting import jvm
 
 def die():
     connection, _ = server.accept()

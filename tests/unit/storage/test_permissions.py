@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.prompt.shell import history_file
-from headrace.hosts.spark.scratch import private_folders
+from headrace.hosts.spark.starting.scratch import private_folders
 from headrace.session import Session
 from headrace.storage import files
 from headrace.storage.temporary import OLD, sweep

@@ -209,7 +209,7 @@ def _start_ours(case: Case, root: Path, results: Seen, batches: dict[int, float]
 
 
 def _start_spark(case: Case, root: Path, results: Seen) -> Any:
-    from headrace.hosts.spark.context import session_for  # all experiments are listed without Spark
+    from headrace.hosts.spark.starting.context import session_for  # all experiments are listed without Spark
 
     spark = session_for()
     sources = {name: spark.readStream.schema("at TIMESTAMP, n INT").json(str(root / name)) for name in ("fast", "slow")}

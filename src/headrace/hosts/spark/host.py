@@ -35,21 +35,21 @@ from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault, OwnerFault, SinkFault
 from headrace.hosts.host import Rescaled, file_fault
 from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
-from headrace.hosts.spark.context import is_cluster, session_for
 from headrace.hosts.spark.essence import essence
-from headrace.hosts.spark.executors import slots, wait_for_executors
 from headrace.hosts.spark.feeder import feed, settle
-from headrace.hosts.spark.handshake import shake_hands
-from headrace.hosts.spark.jvm import with_log
-from headrace.hosts.spark.launch import Launch
 from headrace.hosts.spark.logs import mend
 from headrace.hosts.spark.offset_log import read_logs, read_partitions
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.rescaling import complete_rescaling, rescale
-from headrace.hosts.spark.settings import PARTITIONS
-from headrace.hosts.spark.shipping import ship_modules
 from headrace.hosts.spark.sizing import partitions_for, sizes
 from headrace.hosts.spark.source import HeadraceSource
+from headrace.hosts.spark.starting.context import is_cluster, session_for
+from headrace.hosts.spark.starting.executors import slots, wait_for_executors
+from headrace.hosts.spark.starting.handshake import shake_hands
+from headrace.hosts.spark.starting.jvm import with_log
+from headrace.hosts.spark.starting.launch import Launch
+from headrace.hosts.spark.starting.settings import PARTITIONS
+from headrace.hosts.spark.starting.shipping import ship_modules
 from headrace.hosts.spark.stores import store_session
 from headrace.hosts.spark.supervisor import Supervisor
 from headrace.hosts.spark.telling import culprits_in

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from headrace.driver.offset import START, Offset
 from headrace.errors import HostFault
-from headrace.hosts.spark.settings import PARTITIONS
+from headrace.hosts.spark.starting.settings import PARTITIONS
 from headrace.storage import files
 
 

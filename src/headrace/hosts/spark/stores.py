@@ -8,10 +8,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from headrace.errors import HostFault
-from headrace.hosts.spark.context import given_to
-from headrace.hosts.spark.jvm import with_log
-from headrace.hosts.spark.launch import Launch
-from headrace.hosts.spark.settings import LOCAL_FILES
+from headrace.hosts.spark.starting.context import given_to
+from headrace.hosts.spark.starting.jvm import with_log
+from headrace.hosts.spark.starting.launch import Launch
+from headrace.hosts.spark.starting.settings import LOCAL_FILES
 from headrace.storage.location import ObjectPath
 from headrace.storage.object_settings import configure
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.hosts.spark.executors import Worker, missing_executors
+from headrace.hosts.spark.starting.executors import Worker, missing_executors
 
 MASTER = "spark://10.0.0.5:7077"
 

@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 
 import headrace
 from headrace.errors import HostFault
-from headrace.hosts.spark.handshake import (
+from headrace.hosts.spark.starting.handshake import (
     CLOCK_SECONDS,
     DISK_BYTES,
     Executor,

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.hosts.spark.installation import CLAIM_SECONDS, KEPT, MAGIC, cache_folder, class_options, spark_home
+from headrace.hosts.spark.starting.installation import (
+    CLAIM_SECONDS,
+    KEPT,
+    MAGIC,
+    cache_folder,
+    class_options,
+    spark_home,
+)
 
 
 @pytest.fixture

@@ -10,11 +10,19 @@ import pytest
 from pyspark import SparkContext
 
 from headrace.errors import HostFault
-from headrace.hosts.spark import context, installation
-from headrace.hosts.spark.context import session_for
-from headrace.hosts.spark.given import given_settings, parse_properties, submitted_master
-from headrace.hosts.spark.launch import GATEWAY, Launch, is_local, launch_of, local_cores, parse_settings, places
-from headrace.hosts.spark.settings import ANYWHERE, NEEDED, ONE_MACHINE, chosen_settings, session_settings
+from headrace.hosts.spark.starting import context, installation
+from headrace.hosts.spark.starting.context import session_for
+from headrace.hosts.spark.starting.given import given_settings, parse_properties, submitted_master
+from headrace.hosts.spark.starting.launch import (
+    GATEWAY,
+    Launch,
+    is_local,
+    launch_of,
+    local_cores,
+    parse_settings,
+    places,
+)
+from headrace.hosts.spark.starting.settings import ANYWHERE, NEEDED, ONE_MACHINE, chosen_settings, session_settings
 from headrace.session import Session
 
 MASTERS = {

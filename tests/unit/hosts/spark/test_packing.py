@@ -9,8 +9,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from headrace.hosts.spark import context, packing
-from headrace.hosts.spark.launch import GATEWAY
+from headrace.hosts.spark.starting import context, packing
+from headrace.hosts.spark.starting.launch import GATEWAY
 
 IMPORT = (
     "import headrace.hosts.spark.processor, headrace.worker.bucket, headrace.cli.main as main; print(main.__file__)"

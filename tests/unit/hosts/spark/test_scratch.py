@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.hosts.spark.scratch import private_folders, sweep
+from headrace.hosts.spark.starting.scratch import private_folders, sweep
 from headrace.storage.owner import OWNER_FILE, Ownership
 from headrace.storage.temporary import OLD
 

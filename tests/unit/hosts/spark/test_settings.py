@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.hosts.spark.hashing import partition_of, spread
-from headrace.hosts.spark.settings import ANYWHERE, NEEDED, ONE_MACHINE, Setting, chosen_settings
+from headrace.hosts.spark.starting.settings import ANYWHERE, NEEDED, ONE_MACHINE, Setting, chosen_settings
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 6, 8, 60, 360])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.hosts.spark import shipping
+from headrace.hosts.spark.starting import shipping
 from headrace.model.allowed_python import Allowed
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from headrace.hosts.spark.scratch import private_folder
+from headrace.hosts.spark.starting.scratch import private_folder
 from headrace.model.allowed_python import Allowed
 
 _LOG = logging.getLogger(__name__)

@@ -78,7 +78,7 @@ def starter(version: str | None = None) -> str:
 
 def contents() -> Iterator[tuple[str, Path]]:
     """Yield the files of the archive by their names in it: our package, and what it needs on executors."""
-    package = Path(__file__).resolve().parents[2]
+    package = Path(__file__).resolve().parents[3]
     for file in sorted(package.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
             yield f"headrace/{file.relative_to(package)}", file

@@ -25,12 +25,12 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import HostFault
 from headrace.hosts.spark.essence import essence
-from headrace.hosts.spark.given import given_settings, submitted_master
-from headrace.hosts.spark.installation import cache_folder, class_options, spark_home
-from headrace.hosts.spark.jvm import error_in_log, start_context, with_log
-from headrace.hosts.spark.launch import GATEWAY, Launch, check_master, is_local, local_cores, places
-from headrace.hosts.spark.scratch import private_folder, private_folders
-from headrace.hosts.spark.settings import (
+from headrace.hosts.spark.starting.given import given_settings, submitted_master
+from headrace.hosts.spark.starting.installation import cache_folder, class_options, spark_home
+from headrace.hosts.spark.starting.jvm import error_in_log, start_context, with_log
+from headrace.hosts.spark.starting.launch import GATEWAY, Launch, check_master, is_local, local_cores, places
+from headrace.hosts.spark.starting.scratch import private_folder, private_folders
+from headrace.hosts.spark.starting.settings import (
     AT_START,
     PARTITIONS,
     check_needed,

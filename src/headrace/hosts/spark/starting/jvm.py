@@ -20,8 +20,8 @@ import py4j.java_gateway
 from pyspark import SparkConf, SparkContext, accumulators
 from pyspark.java_gateway import launch_gateway
 
-from headrace.hosts.spark.launch import GATEWAY
-from headrace.hosts.spark.settings import DEBUG
+from headrace.hosts.spark.starting.launch import GATEWAY
+from headrace.hosts.spark.starting.settings import DEBUG
 
 #: How Java and spark-submit begin the line that says why they end.
 _LAST_WORDS = re.compile(

@@ -20,7 +20,7 @@ from pyspark import SparkContext
 
 from headrace.errors import HostFault
 from headrace.hosts.spark.essence import essence
-from headrace.hosts.spark.jvm import with_log
+from headrace.hosts.spark.starting.jvm import with_log
 from headrace.storage import files
 from headrace.storage.location import ObjectPath
 from headrace.storage.object_settings import configured

@@ -14,8 +14,8 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from headrace.errors import HostFault
-from headrace.hosts.spark.jvm import with_log
-from headrace.hosts.spark.launch import places
+from headrace.hosts.spark.starting.jvm import with_log
+from headrace.hosts.spark.starting.launch import places
 
 #: How long a start waits for executors.
 WAIT_SECONDS = 60.0

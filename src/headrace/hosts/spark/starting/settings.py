@@ -150,7 +150,7 @@ def python_environment(given: Mapping[str, str], *, is_local: bool) -> None:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     elif "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = given.get("spark.pyspark.python", sys.executable)
-    package = str(Path(__file__).resolve().parents[3])
+    package = str(Path(__file__).resolve().parents[4])
     path = os.environ.get("PYTHONPATH", "")
     if package not in path.split(os.pathsep):
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (package, path)))
