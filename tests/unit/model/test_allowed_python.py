@@ -151,7 +151,7 @@ def test_a_checkpoint_from_elsewhere_runs_no_code_that_is_not_allowed_here(
 
 
 def test_a_worker_allows_what_the_driver_allows(module: Path) -> None:
-    options = {"directory": str(module), "buckets": "[0]", "parallel": "1", "limit": "1", "page": "1"}
+    options = {"directory": str(module), "buckets": "[0]", "parallel": "1", "limit": "1", "page": "1", "storage": "{}"}
     reader = HeadraceReader({**options, "python": f'{{"modules": ["json"], "folders": ["{module}"]}}'})
     assert not allowed().allows("json")
     assert reader.intake is not None
