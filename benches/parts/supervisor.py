@@ -118,7 +118,9 @@ class Supervisor:
         """Run the script on the checkpoint, beside the process that may have it already."""
         environment = {**os.environ, _MARK: self.mark}
         environment.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")  # lives are short
-        return Command(["run", str(self.script), "--checkpoint", str(self.checkpoint), *options], environment)
+        # what ends is started again here, so that it is seen to end
+        command = ["run", str(self.script), "--checkpoint", str(self.checkpoint), "--no-restart", *options]
+        return Command(command, environment)
 
     def newest(self) -> int:
         """Return the last micro-batch that is committed, or -1."""

@@ -138,7 +138,7 @@ class SparkDeployment:
         complete_rescaling(self.directory, spark)
         self.cores = slots(spark.sparkContext)
         self.delivery.publish = partial(_publish, spark.sparkContext)
-        spark.dataSource.register(HeadraceSource)
+        _register(spark)
         parallel, partitions = self._size(spark)
         python = ship_modules(spark.sparkContext, allowed()) if is_cluster(spark) else allowed()
         pages = retried(
@@ -434,6 +434,22 @@ def _publish(context: SparkContext, publications: Sequence[Publication]) -> None
     except Py4JJavaError as error:
         what = essence(str(error))
         raise SinkFault(what.partition(": ")[2] or what, hint=with_log("start again, which tries it again")) from error
+
+
+def _register(spark: SparkSession) -> None:
+    """Let a session know our source; Spark asks the active session whether it does, so ours is active meanwhile."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        spark.dataSource.register(HeadraceSource)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _lost_jvm(error: Exception) -> HostFault:
