@@ -1,0 +1,148 @@
+"""The cost of join trees: processor time per second, and memory.
+
+A branch with children X1..Xm costs, for each child Xi whose rows search the others in some order:
+
+    CPU = R(Xi) * (store + bytes) * copies  +  sum over steps of  rows * (search + candidates + matches)
+    MEM = N(Xi) * bytes * copies
+
+Each quantity has its price in `Costs`.
+
+R and N are those of `Estimates`. Rows grow along the order by the matches of each step. A child that is searched by
+different keys is kept in as many copies, each sorted by one of them. Nobody stores the output of the root.
+
+The published model is the special case `UNIT`: it charges every tuple that is stored and every match.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from headrace.model.join_tree import Branch, Tree, ports
+from headrace.optimizer.joins.join_graph import Estimates, JoinGraph, port_set
+
+
+class Costs(Struct, frozen=True):
+    """The price of each thing that a join does, in seconds, and the size of a stored row beside its columns."""
+
+    store: float  # a row into a state, and out of it again
+    search: float = 0.0  # for each row that searches a state
+    candidate: float = 0.0  # for each row that has the same keys
+    match: float = 0.0  # for each combination that meets all conditions
+    step: float = 0.0  # for each search of a page, however small
+    stored_byte: float = 0.0  # of a state of a stream that goes to the state store
+    derived_byte: float = 0.0  # of an intermediate state, or of a further copy
+    row: float = 1.0  # bytes
+
+
+#: The published model: insert, delete and match cost 1, and memory is counted in tuples.
+UNIT = Costs(store=2.0, match=1.0)
+#: The same for nested loops: every pair that is compared costs 1.
+PROBED = Costs(store=2.0, candidate=1.0)
+
+#: Disjoint sets of ports: the children of a branch.
+Blocks: TypeAlias = tuple[int, ...]
+#: For each child, the others in the order in which its rows search them.
+Orders: TypeAlias = tuple[Blocks, ...]
+
+
+class Plan(Struct, frozen=True):
+    """A tree with its cost: seconds of work per second, and bytes of state."""
+
+    tree: Tree
+    cpu: float
+    memory: float
+
+
+class Model:
+    """The cost of branches and trees over one join graph."""
+
+    def __init__(self, graph: JoinGraph, costs: Costs) -> None:
+        self.graph = graph
+        self.costs = costs
+        self.estimates = Estimates(graph)
+        self._steps: dict[tuple[int, int], float] = {}
+        self._kept: dict[tuple[int, int], tuple[float, float]] = {}
+
+    def step(self, rows: int, other: int) -> float:
+        """Return the work of all combinations that are held of `rows` if each of them searches `other` once."""
+        if (value := self._steps.get((rows, other))) is None:
+            of, costs = self.estimates, self.costs
+            work = costs.search + of.candidates(rows, other) * costs.candidate + of.matches(rows, other) * costs.match
+            value = self._steps[rows, other] = of.held(rows) * work
+        return value
+
+    def searching(self, block: int, order: Blocks) -> float:
+        """Return the work per second of the searches that new rows of one child start."""
+        rows, work = block, 0.0
+        for other in order:
+            work += self.step(rows, other)
+            rows |= other
+        return self.starting(block, work, len(order))
+
+    def starting(self, block: int, work: float, steps: int) -> float:
+        """Return the work per second of new rows, given that of all rows of the child that are held."""
+        new_share = self.estimates.rate(block) / self.estimates.held(block)
+        return new_share * work + self.estimates.pages(block) * steps * self.costs.step
+
+    def keeping(self, block: int, copies: int = 1) -> tuple[float, float]:
+        """Return the work per second and the memory of the state of one child."""
+        if (value := self._kept.get((block, copies))) is None:
+            of, costs = self.estimates, self.costs
+            size = costs.row + of.width(block)
+            is_stream = not block & (block - 1)
+            first = costs.stored_byte if is_stream else costs.derived_byte
+            work = costs.store * copies + size * (first + (copies - 1) * costs.derived_byte)
+            value = self._kept[block, copies] = of.rate(block) * work, of.held(block) * size * copies
+        return value
+
+    def keys(self, blocks: Blocks, orders: Orders) -> dict[int, set[int]]:
+        """Return the keys by which each child is searched; every one of them needs a copy of its state.
+
+        Rows that share no key with a child look at all its rows, which they can do in any copy.
+        """
+        keys: dict[int, set[int]] = {block: set() for block in blocks}
+        for block, order in zip(blocks, orders, strict=True):
+            rows = block
+            for other in order:
+                if key := self.estimates.shared(rows, other):
+                    keys[other].add(key)
+                rows |= other
+        return keys
+
+    def branch(self, blocks: Blocks, orders: Orders) -> tuple[float, float]:
+        """Return the work per second and the memory of one branch, without its children's own."""
+        cpu = sum(self.searching(block, order) for block, order in zip(blocks, orders, strict=True))
+        memory = 0.0
+        for block, keys in self.keys(blocks, orders).items():
+            work, size = self.keeping(block, max(1, len(keys)))
+            cpu, memory = cpu + work, memory + size
+        return cpu, memory
+
+    def plan(self, tree: Tree) -> Plan:
+        """Return the tree with its cost; it searches in the orders that it states."""
+        cpu, memory = self._cost(tree)
+        return Plan(tree, cpu, memory)
+
+    def _cost(self, tree: Tree) -> tuple[float, float]:
+        if isinstance(tree, int):
+            return 0.0, 0.0
+        blocks = blocks_of(tree)
+        orders = tuple(tuple(blocks[other] for other in tree.order(place)) for place in range(len(blocks)))
+        cpu, memory = self.branch(blocks, orders)
+        for child in tree.children:
+            work, size = self._cost(child)
+            cpu, memory = cpu + work, memory + size
+        return cpu, memory
+
+
+def branch_of(children: tuple[Tree, ...], blocks: Blocks, orders: Orders) -> Branch:
+    """Return the branch of these children, whose port sets are the blocks, with search orders by place."""
+    place = {block: number for number, block in enumerate(blocks)}
+    return Branch(children, tuple(tuple(place[other] for other in order) for order in orders))
+
+
+def blocks_of(branch: Branch) -> Blocks:
+    """Return the port sets of the children of a branch."""
+    return tuple(port_set(ports(child)) for child in branch.children)

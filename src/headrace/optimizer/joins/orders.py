@@ -1,0 +1,221 @@
+"""Search orders: in which order new rows of each child of a branch search the others.
+
+Up to `EXACT` children the order of each child is the best there is: the work of a step depends on which children were
+searched before, not on their order, so it is a shortest path over sets of children. For more children the order comes
+from the Ibaraki-Kameda algorithm, which is optimal if the join graph is a tree and one tuple costs what it matches.
+A graph with cycles is first reduced to a spanning tree of least pair sizes; cross products, as edges of selectivity 1,
+may help or harm, so both are tried, and the cheaper is taken for each child.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from headrace.optimizer.joins.cost import Blocks, Model, Orders
+
+#: The largest number of children whose orders are found exactly.
+EXACT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Orders of the children of a branch, and what the branch costs with them."""
+
+    orders: Orders
+    cpu: float
+    memory: float
+
+
+class OrderSearch:
+    """The best orders of all branches over one set of ports; they have their last steps in common."""
+
+    def __init__(self, model: Model, whole: int) -> None:
+        self._model = model
+        self._whole = whole
+        self._last_steps: dict[Blocks, tuple[float, Blocks]] = {(): (0.0, ())}
+
+    def least(self, blocks: Blocks) -> Option:
+        """Return the orders with least work, and the cost of a branch whose children need no second copy.
+
+        No orders cost less, neither in work nor in memory.
+        """
+        model, cpu, memory, orders = self._model, 0.0, 0.0, []
+        for place, block in enumerate(blocks):
+            work, order = self._remaining(blocks[:place] + blocks[place + 1 :])
+            orders.append(order)
+            store, size = model.keeping(block)
+            cpu += model.starting(block, work, len(order)) + store
+            memory += size
+        return Option(tuple(orders), cpu, memory)
+
+    def options(self, least: Option, blocks: Blocks) -> list[Option]:
+        """Return the orders with least work, and others that need fewer copies of states, from most to least memory.
+
+        A child that is searched by two keys has two copies. The second pass lets such a child be searched by only one
+        of its keys, as long as orders exist that do so.
+        """
+        if len(self._model.graph.classes) < 2:
+            return [least]
+        chosen = [_option(self._model, blocks, least.orders)]
+        only: dict[int, int] = {}
+        while True:
+            trials = []
+            for block, keys in self._model.keys(blocks, chosen[-1].orders).items():
+                for key in sorted(keys) if len(keys) > 1 else ():
+                    restricted = _orders_within(self._model, blocks, only | {block: key})
+                    if restricted is not None:
+                        option = _option(self._model, blocks, restricted)
+                        if option.memory < chosen[-1].memory:
+                            trials.append((option.cpu, option.memory, block, key, option))
+            if not trials:
+                return chosen
+            _, _, block, key, option = min(trials, key=lambda trial: trial[:4])
+            only[block] = key
+            chosen.append(option)
+
+    def _remaining(self, others: Blocks) -> tuple[float, Blocks]:
+        """Return work and order of the last steps; the rows that search have all other children already."""
+        last = self._last_steps.get(others)
+        if last is None:
+            rows = self._whole
+            for other in others:
+                rows ^= other
+            step, least = self._model.step, math.inf
+            for place, other in enumerate(others):
+                rest = self._remaining(others[:place] + others[place + 1 :])
+                work = step(rows, other) + rest[0]
+                if work < least:
+                    least, last = work, (work, (other, *rest[1]))
+            assert last is not None  # work is finite
+            self._last_steps[others] = last
+        return last
+
+
+def best_orders(model: Model, blocks: Blocks) -> Orders:
+    """Return for each child the order with least work: exactly for few children, else by Ibaraki and Kameda."""
+    if len(blocks) > EXACT:
+        return published_orders(model, blocks)
+    return OrderSearch(model, sum(blocks)).least(blocks).orders
+
+
+def published_orders(model: Model, blocks: Blocks) -> Orders:
+    """Return for each child the cheapest order of the published algorithms."""
+    candidates = (ibaraki_kameda(model, blocks), ibaraki_kameda(model, blocks, cross=True), greedy(model, blocks))
+    return tuple(
+        min((orders[place] for orders in candidates), key=lambda order: model.searching(block, order))
+        for place, block in enumerate(blocks)
+    )
+
+
+def greedy(model: Model, blocks: Blocks) -> Orders:
+    """Return for each child the order that takes the linked child with the fewest matches next."""
+    of, orders = model.estimates, []
+    for block in blocks:
+        rows, order, others = block, list[int](), [other for other in blocks if other != block]
+        while others:
+            following = min(others, key=lambda other: (not of.related(rows, other), of.matches(rows, other)))
+            others.remove(following)
+            order.append(following)
+            rows |= following
+        orders.append(tuple(order))
+    return tuple(orders)
+
+
+def ibaraki_kameda(model: Model, blocks: Blocks, *, cross: bool = False) -> Orders:
+    """Return for each child the order of least matches along a spanning tree of the join graph."""
+    neighbors = _spanning_tree(model, blocks, cross=cross)
+    orders = []
+    for root in blocks:
+        chains = [_chain(model, neighbors, child, root) for child in neighbors[root]]
+        orders.append(tuple(block for module in _merge(chains) for block in module.blocks))
+    return tuple(orders)
+
+
+def _option(model: Model, blocks: Blocks, orders: Orders) -> Option:
+    return Option(orders, *model.branch(blocks, orders))
+
+
+def _orders_within(model: Model, blocks: Blocks, only: Mapping[int, int]) -> Orders | None:
+    """Return the orders of least work in which some children are searched by one key only; None if there are none."""
+    whole = sum(blocks)
+    last_steps: dict[Blocks, tuple[float, Blocks] | None] = {(): (0.0, ())}
+
+    def remaining(others: Blocks) -> tuple[float, Blocks] | None:
+        if others in last_steps:
+            return last_steps[others]
+        rows = whole - sum(others)
+        cheapest: tuple[float, Blocks] | None = None
+        for place, other in enumerate(others):
+            if other in only and model.estimates.shared(rows, other) not in (0, only[other]):
+                continue
+            rest = remaining(others[:place] + others[place + 1 :])
+            if rest is not None:
+                work = model.step(rows, other) + rest[0]
+                if cheapest is None or work < cheapest[0]:
+                    cheapest = work, (other, *rest[1])
+        last_steps[others] = cheapest
+        return cheapest
+
+    orders = []
+    for place in range(len(blocks)):
+        way = remaining(blocks[:place] + blocks[place + 1 :])
+        if way is None:
+            return None
+        orders.append(way[1])
+    return tuple(orders)
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """Children that follow each other, with T (growth of the rows) and C (cost) of the sequence."""
+
+    blocks: Blocks
+    growth: float
+    cost: float
+
+    @property
+    def rank(self) -> float:
+        return (self.growth - 1.0) / self.cost
+
+    def fused(self, following: _Module) -> _Module:
+        cost = self.cost + self.growth * following.cost
+        return _Module(self.blocks + following.blocks, self.growth * following.growth, cost)
+
+
+def _chain(model: Model, neighbors: Mapping[int, list[int]], block: int, parent: int) -> list[_Module]:
+    """Return the modules of a subtree by increasing rank; a child whose rank is too high is fused with what follows."""
+    below = _merge(_chain(model, neighbors, child, block) for child in neighbors[block] if child != parent)
+    growth = model.estimates.matches(parent, block)
+    chain = [_Module((block,), growth, growth), *below]
+    while len(chain) > 1 and chain[0].rank > chain[1].rank:
+        chain[:2] = [chain[0].fused(chain[1])]
+    return chain
+
+
+def _merge(chains: Iterable[list[_Module]]) -> list[_Module]:
+    return sorted((module for chain in chains for module in chain), key=lambda module: module.rank)
+
+
+def _spanning_tree(model: Model, blocks: Blocks, *, cross: bool) -> dict[int, list[int]]:
+    """Return the neighbors of each child in the spanning tree of least pair sizes (Prim).
+
+    Edges without a condition are used only if cross products are asked for, or if nothing else links the parts.
+    """
+    neighbors: dict[int, list[int]] = {block: [] for block in blocks}
+    inside, outside = [blocks[0]], list(blocks[1:])
+
+    def edges() -> Iterator[tuple[bool, float, int, int]]:
+        for near in inside:
+            for far in outside:
+                linked = cross or model.estimates.related(near, far)
+                yield not linked, model.estimates.held(near | far), near, far
+
+    while outside:
+        _, _, near, far = min(edges())
+        neighbors[near].append(far)
+        neighbors[far].append(near)
+        inside.append(far)
+        outside.remove(far)
+    return neighbors
