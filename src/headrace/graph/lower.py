@@ -155,6 +155,7 @@ class _Lowering:
             node.right_extent,
             expiry,
             node.manner,
+            both_keys=True,
         )
         if by_rows:
             first = self._ordered(node.left, spec.partition_by(0), expiry=node.left_extent is None)

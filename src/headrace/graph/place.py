@@ -20,10 +20,10 @@ from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.model.expressions.expression import Expr
 from headrace.model.streams import exchange_scan, exchange_stream, exchange_vertex
 from headrace.operators import specs
-from headrace.operators.partitioning import Keys, without_widening
+from headrace.operators.partitioning import KeyClass, Keys, in_class, single_classes
 
-#: How a vertex's output lies over the buckets: by these keys, all in one bucket (), or in no known way (None).
-Partitioning: TypeAlias = Keys | None
+#: How a vertex's output lies over the buckets: by a key of each class, all in one bucket (), or in no known way (None).
+Partitioning: TypeAlias = tuple[KeyClass, ...] | None
 
 
 #: In the name of a `Receive`, between that of its origin and a digest of its keys.
@@ -103,56 +103,64 @@ class _Placer:
         self.ingest[vertex.id] = vertex
         self.streams[vertex.id] = streams
 
-    def _add_deferred(self, vertex: Vertex, keys: Partitioning) -> None:
+    def _add_deferred(self, vertex: Vertex, keys: Keys | None) -> None:
         inputs = tuple(self._receive(origin, keys) for origin in vertex.inputs)
-        self._add_keyed(vertex, inputs, None if keys is None else vertex.spec.keys_after(keys))
+        self._add_keyed(vertex, inputs, _after(vertex.spec, None if keys is None else single_classes(keys)))
 
     def _add_stateless(self, vertex: Vertex) -> None:
-        known = {self.parts[i] for i in vertex.inputs if i in self.keyed}
-        common = known.pop() if len(known) == 1 else None
+        common = _common([self.parts[i] for i in vertex.inputs if i in self.keyed])
+        if common is not None and any(origin in self.ingest for origin in vertex.inputs):
+            common = single_classes(key_class[0] for key_class in common)
+        keys = None if common is None else tuple(key_class[0] for key_class in common)
         inputs = []
         for origin in vertex.inputs:
             # an input that comes straight from the ingest joins the others where they are
-            inputs.append(self._receive(origin, common) if origin in self.ingest else origin)
-        part = None if common is None else vertex.spec.keys_after(common)
-        self._add_keyed(vertex, tuple(inputs), part)
+            inputs.append(self._receive(origin, keys) if origin in self.ingest else origin)
+        self._add_keyed(vertex, tuple(inputs), _after(vertex.spec, common))
 
     def _add_stateful(self, vertex: Vertex) -> None:
         ports = range(len(vertex.inputs))
         keys = [vertex.spec.partition_by(port) for port in ports]
         positions = self._positions(vertex, keys)
-        inputs = []
+        inputs: list[VertexId] = []
+        classes: list[tuple[KeyClass, ...]] = []
         for port, origin in enumerate(vertex.inputs):
             partition_keys = tuple(keys[port][position] for position in positions)
+            part = self.parts.get(origin)
             if origin in self.ingest:
                 inputs.append(self._receive(origin, partition_keys))
-            elif self.parts[origin] is not None and _same(self.parts[origin] or (), partition_keys):
+            elif part is not None and _lies_by(part, partition_keys):
                 inputs.append(origin)
             else:
                 inputs.append(self._exchange(origin, partition_keys))
-        self._add_keyed(vertex, tuple(inputs), vertex.spec.output_keys(positions) if positions else ())
+            classes.append(self.parts[inputs[-1]] or ())
+        output = vertex.spec.output_classes(positions, tuple(classes)) if positions else ()
+        self._add_keyed(vertex, tuple(inputs), output)
 
-    def _positions(self, vertex: Vertex, keys: list[tuple[Expr, ...]]) -> tuple[int, ...]:
+    def _positions(self, vertex: Vertex, keys: list[Keys]) -> tuple[int, ...]:
         """Return which keys to partition by: those by which all keyed inputs lie already, else all."""
         choices: set[tuple[int, ...]] = set()
         for port, origin in enumerate(vertex.inputs):
             part = self.parts.get(origin) if origin in self.keyed else None
             if origin in self.ingest or part is None:
                 continue
-            plain = [without_widening(key) for key in keys[port]]
-            if all(without_widening(expr) in plain for expr in part):
-                choices.add(tuple(plain.index(without_widening(expr)) for expr in part))
+            places = [
+                next((place for place, key in enumerate(keys[port]) if in_class(key, key_class)), None)
+                for key_class in part
+            ]
+            if None not in places:
+                choices.add(tuple(place for place in places if place is not None))
         return choices.pop() if len(choices) == 1 else tuple(range(len(keys[0])))
 
     def _add_keyed(self, vertex: Vertex, inputs: tuple[VertexId, ...], part: Partitioning) -> None:
         self.keyed[vertex.id] = Vertex(vertex.id, vertex.spec, inputs)
         self.parts[vertex.id] = part
 
-    def _receive(self, origin: VertexId, keys: Partitioning) -> VertexId:
+    def _receive(self, origin: VertexId, keys: Keys | None) -> VertexId:
         spec = specs.Receive(origin, self.streams[origin], keys)
         digest = hashlib.blake2b(msgspec.json.encode(keys), digest_size=4).hexdigest()
         name = f"{origin}{_AT}{digest}"
-        self._add_keyed(Vertex(name, spec), (), keys)
+        self._add_keyed(Vertex(name, spec), (), None if keys is None else single_classes(keys))
         return name
 
     def _exchange(self, origin: VertexId, keys: tuple[Expr, ...]) -> VertexId:
@@ -164,5 +172,25 @@ class _Placer:
         return self._receive(back.id, keys)
 
 
-def _same(have: Keys, want: Keys) -> bool:
-    return tuple(map(without_widening, have)) == tuple(map(without_widening, want))
+def _lies_by(part: tuple[KeyClass, ...], keys: Keys) -> bool:
+    return len(part) == len(keys) and all(map(in_class, keys, part))
+
+
+def _common(parts: list[Partitioning]) -> Partitioning:
+    """Return the classes by which all of these inputs lie, None if there are none."""
+    first, *others = parts or [None]
+    for part in others:
+        if first is None or part is None or len(first) != len(part):
+            return None
+        first = tuple(tuple(key for key in mine if key in theirs) for mine, theirs in zip(first, part, strict=True))
+        if not all(first):
+            return None
+    return first
+
+
+def _after(spec: specs.Spec, part: Partitioning) -> Partitioning:
+    """Return how the output of a stateless vertex lies, given how its input does."""
+    if part is None or spec.keys_after(()) is None:
+        return None
+    after = tuple(tuple(key for before in key_class for key in spec.keys_after((before,)) or ()) for key_class in part)
+    return after if all(after) else None

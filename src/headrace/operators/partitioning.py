@@ -10,6 +10,9 @@ from headrace.model.types import Type
 
 #: Tuples that agree in these expressions are in one bucket; none: all tuples are in one.
 Keys: TypeAlias = tuple[Expr, ...]
+#: Expressions whose values have the same hash in each tuple, because an operator paired tuples that agree in them. The
+#: first is the one that the operator states as its key.
+KeyClass: TypeAlias = tuple[Expr, ...]
 #: Computed columns: a name and what it is computed from.
 Computed: TypeAlias = tuple[tuple[str, Expr], ...]
 
@@ -29,6 +32,16 @@ def computed_from(keys: Keys, computed: Computed) -> Keys | None:
 def columns_in(keys: Iterable[Expr]) -> frozenset[str]:
     """Return the names of all columns that keys use."""
     return frozenset().union(*map(columns, keys))
+
+
+def single_classes(keys: Iterable[Expr]) -> tuple[KeyClass, ...]:
+    """Return for each key a class of its own."""
+    return tuple((key,) for key in keys)
+
+
+def in_class(key: Expr, key_class: KeyClass) -> bool:
+    """Return whether a key has the hash of a class."""
+    return without_widening(key) in map(without_widening, key_class)
 
 
 def without_widening(key: Expr) -> Expr:

@@ -9,7 +9,7 @@ from enum import Enum
 from msgspec import Struct
 
 from headrace.operators.operator import Operator
-from headrace.operators.partitioning import Keys
+from headrace.operators.partitioning import KeyClass, Keys, single_classes
 
 
 class Order(Enum):
@@ -70,6 +70,16 @@ class Spec(Struct, frozen=True):
         None if the output does not show them. Only a spec with state is asked, with at least one position.
         """
         return None
+
+    def output_classes(
+        self, positions: tuple[int, ...], classes: tuple[tuple[KeyClass, ...], ...]
+    ) -> tuple[KeyClass, ...] | None:
+        """Return the same with all expressions that are known to have the same hash in each tuple.
+
+        `classes` holds, port by port, the class of each of these keys over the port's input.
+        """
+        keys = self.output_keys(positions)
+        return None if keys is None else single_classes(keys)
 
     def keys_after(self, keys: Keys) -> Keys | None:
         """Return the same keys in terms of the output, given keys of the input; None if the output does not show them.

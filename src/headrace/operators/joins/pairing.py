@@ -15,7 +15,7 @@ from headrace.model.window import Extent
 from headrace.operators.arrays import EXACT, KEY, Flags, Ints
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.expressions.hashing import hash_columns
-from headrace.operators.partitioning import without_widening
+from headrace.operators.partitioning import KeyClass, Keys, computed_from, without_widening
 from headrace.operators.spec import Spec
 from headrace.operators.text import equalities, with_inputs
 
@@ -30,6 +30,9 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
 
     `expiry` asks for the column `__exp` in the output, for a join further up. A `manner` lets the join speak to those
     before it.
+
+    `both_keys` says that the output lies by the keys of both sides. Joins of earlier versions lack it: they lie by the
+    left ones only, so that exchanges of running queries, whose pages are under way, stay.
     """
 
     kind: JoinKind
@@ -42,6 +45,7 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
     right_extent: Extent | None
     expiry: bool
     manner: Manner = "plain"
+    both_keys: bool = False
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         words = ("" if self.manner == "plain" else self.manner, "" if self.kind == "inner" else self.kind, "join")
@@ -68,6 +72,34 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
         rights = [without_widening(self.keys[i][1]) for i in positions]
         shown = tuple(columns[key.name] for key in rights if isinstance(key, Column) and key.name in columns)
         return shown if len(shown) == len(rights) else None
+
+    def output_classes(
+        self, positions: tuple[int, ...], classes: tuple[tuple[KeyClass, ...], ...]
+    ) -> tuple[KeyClass, ...] | None:
+        if not self.both_keys:
+            return super().output_classes(positions, classes)
+        if self.kind == "full":
+            return None  # a padded row lies by the side that it came from
+        own = (self.kind != "right", self.kind != "left")  # a padded row shows NULL for the keys of the other side
+        output = tuple(
+            tuple(
+                dict.fromkeys(
+                    key
+                    for port in (0, 1)
+                    if own[port]
+                    for key in (self.keys[position][port], *classes[port][place])
+                    for key in self._shown(port, key)
+                )
+            )
+            for place, position in enumerate(positions)
+        )
+        return output if all(output) else None
+
+    def _shown(self, port: int, key: Expr) -> Keys:
+        """Return a key of an input over the columns of the output; none if it reads the timestamp: two become one."""
+        schema, names = self.schema(port), (self.left.names, self.right_names)[port]
+        by = {field.name: Column(name, field.type) for field, name in zip(schema, names, strict=True)}
+        return computed_from((key,), tuple(by.items())) or ()
 
 
 class Pairer:
