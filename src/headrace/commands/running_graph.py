@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
+from headrace.commands.settings import Breaks, Budget, Eligibility, Ets, Fairness, Scheduler, Strategy
 from headrace.graph.feedback import Spread, invariants_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.naming import Names
@@ -11,6 +14,9 @@ from headrace.graph.place import Placement, place
 from headrace.graph.stints import entrances, has_exchange
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
+
+#: Settings that only buckets and the driver know about.
+_OF_BUCKETS = (Strategy, Scheduler, Breaks, Fairness, Eligibility, Budget, Ets)
 
 
 def whole_of(running: Running) -> Graph:
@@ -41,6 +47,20 @@ def sharing_in_transit(query: AddQuery, running: Running) -> str | None:
 def placement_of(running: Running) -> Placement:
     """Return where each vertex runs."""
     return place(whole_of(running), running.deferrals)
+
+
+def reads_alike(one: Running, other: Running) -> bool:
+    """Return whether the same is placed, read and sent to the buckets under both.
+
+    A change of costs, schedulers or budgets is the business of the buckets and of the driver alone.
+    """
+    return _reading(one) == _reading(other)
+
+
+def _reading(running: Running) -> Running:
+    """Return the state without what neither the placement nor the ingest depends on."""
+    chosen = tuple(chosen for chosen in running.settings if not isinstance(chosen.setting, _OF_BUCKETS))
+    return replace(running, commands=0, settings=chosen, costs={}, failed=(), suspended={}, frontiers={})
 
 
 def invariants_in(running: Running) -> dict[VertexId, Invariants]:

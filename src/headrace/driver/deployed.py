@@ -6,6 +6,7 @@ The driver, the planner beside it, the workers and the session all ask for it by
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from headrace.commands.culprits import attributed, attributed_to_readers
 from headrace.commands.log import CommandLog
 from headrace.commands.repairs import Repair
 from headrace.commands.running import Running
-from headrace.commands.running_graph import closed_in, placement_of
+from headrace.commands.running_graph import closed_in, placement_of, reads_alike
 from headrace.commands.tables import tables_in
 from headrace.connectors import make_source
 from headrace.connectors.connector import Source
@@ -60,6 +61,12 @@ class Deployed:
             name = exchange_stream(origin)
             self.sources[name] = sources.setdefault(name, ExchangeSource(exchange_spool(origin, directory)))
 
+    def after(self, running: Running) -> Deployed:
+        """Return the same under commands that concern neither the ingest nor the placement (`reads_alike`)."""
+        later = copy(self)
+        later.running = running
+        return later
+
     def ingest(self, buckets: Sequence[int], page: int, *, patience: float = 0.0) -> Ingest:
         """Return what runs the ingest tasks; `patience` is that of `LaneTimes`, for tasks that run side by side."""
         notes = notes_in(self.directory)
@@ -68,7 +75,7 @@ class Deployed:
 
 
 class Deployments:
-    """`Deployed` by number of commands; each is built once."""
+    """`Deployed` by number of commands; each is built once, and again only if something changed on which it depends."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -84,7 +91,12 @@ class Deployments:
         self.repairs()
         if commands not in self._known:
             self._known = {number: known for number, known in self._known.items() if number >= commands - 2}
-            self._known[commands] = Deployed(self.running(commands), self.directory, self._sources)
+            running = self.running(commands)
+            alike = (known for known in self._known.values() if reads_alike(known.running, running))
+            before = next(alike, None)
+            self._known[commands] = (
+                Deployed(running, self.directory, self._sources) if before is None else before.after(running)
+            )
         return self._known[commands]
 
     def running(self, commands: int) -> Running:

@@ -149,7 +149,7 @@ class HeadraceReader(DataSourceStreamReader):
             deployed = _deployed(self.directory, partition.commands, partition.repairs)
             ingest = (
                 kept[1]
-                if kept is not None and kept[0] is deployed
+                if kept is not None and kept[0].placement is deployed.placement  # nothing it depends on has changed
                 else deployed.ingest(partition.buckets, self.page, patience=_PATIENCE)
             )
         stager = IngestStager(self.directory, f"b{_batch()}-i{task.number}", deployed.running)

@@ -198,7 +198,7 @@ class SimulatedDeployment:
         for _ in range(1 + (chance.random() < 0.1)):
             worker = chance.choice(self._workers)
             deployed = worker.deployments.at(commands)
-            if worker.ingest is None or worker.ingest[0] is not deployed:
+            if worker.ingest is None or worker.ingest[0].placement is not deployed.placement:
                 worker.ingest = deployed, deployed.ingest(self.buckets, self.page)
             name = f"b{batch}-i{task.number}"
             stager = IngestStager(self.directory, name, deployed.running, least=STAGE_BYTES)
