@@ -24,7 +24,18 @@ from headrace.model.patterns.match import Between, IsNull, Match, OneOf, at_leas
 from headrace.model.patterns.pattern import STAMP, Pattern, pattern
 from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
+from headrace.model.window import (
+    AggregateCall,
+    Cumulative,
+    Extent,
+    Landmark,
+    Panes,
+    Range,
+    Rows,
+    Session,
+    Sliding,
+    While,
+)
 from headrace.operators import specs
 from headrace.operators.capabilities import held_by
 from headrace.operators.feedback.invariants import Invariants
@@ -294,7 +305,7 @@ def test_what_one_branch_does_not_need_another_may() -> None:
 # Aggregates
 
 
-def aggregate(window: Range | Landmark, *functions: str, key: Column = G) -> Graph:
+def aggregate(window: Panes, *functions: str, key: Column = G) -> Graph:
     types = {"count": Type.BIGINT, "sum": Type.BIGINT, "avg": Type.DOUBLE, "count_distinct": Type.BIGINT}
     calls = tuple(AggregateCall("n", name, V, types.get(name, Type.INT)) for name in functions[:1])
     calls += tuple(
@@ -302,7 +313,11 @@ def aggregate(window: Range | Landmark, *functions: str, key: Column = G) -> Gra
     )
     keys = ((key.name, key),)
     return chain(
-        specs.PartialAggregate(window, keys, calls), specs.PaneAggregate(window, keys, calls), columns=("g", "v")
+        specs.PartialAggregate(
+            Range(window.step, window.step) if isinstance(window, Cumulative) else window, keys, calls
+        ),
+        specs.PaneAggregate(window, keys, calls),
+        columns=("g", "v"),
     )
 
 
@@ -331,8 +346,8 @@ def test_values_of_a_tumbling_window(function: str, match: Match) -> None:
 
 @pytest.mark.parametrize("function", ["min", "max", "sum"])
 @pytest.mark.parametrize("match", [at_least(A), at_most(A), less(1), more(-1)], ids=str)
-@pytest.mark.parametrize("window", [TUMBLING, SLIDING, GAPS, Landmark(None, 2)], ids=str)
-def test_values_that_are_known_to_be_there(function: str, match: Match, window: Range | Landmark) -> None:
+@pytest.mark.parametrize("window", [TUMBLING, SLIDING, GAPS, Landmark(None, 2), Cumulative(4, 2)], ids=str)
+def test_values_that_are_known_to_be_there(function: str, match: Match, window: Panes) -> None:
     """A filter before the aggregate says that no value is NULL (and, for the sum, that none is negative)."""
     bare = aggregate(window, function)
     least = specs.Filter(compare(">=", V, 0 if function == "sum" else -5))
@@ -341,8 +356,10 @@ def test_values_that_are_known_to_be_there(function: str, match: Match, window: 
     right(graph, WITH_NULL, [at(0, 1, 2)], pattern((n, match)), pattern((n, match), (STAMP, at_most(4))))
 
 
-@pytest.mark.parametrize("window", [TUMBLING, SLIDING, DENSE, GAPS, Landmark(None, 2), Landmark(1, 2)], ids=str)
-def test_groups_and_windows(window: Range | Landmark) -> None:
+@pytest.mark.parametrize(
+    "window", [TUMBLING, SLIDING, DENSE, GAPS, Landmark(None, 2), Landmark(1, 2), Cumulative(4, 2)], ids=str
+)
+def test_groups_and_windows(window: Panes) -> None:
     end, start = Column("window_end", Type.TIMESTAMP), Column("window_start", Type.TIMESTAMP)
     graph, script = aggregate(window, "count"), at(0, 2, 3)
     later = at(1, 4, 5, marks=True)

@@ -15,7 +15,18 @@ from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Colum
 from headrace.model.rank import Ranking, RankOrder
 from headrace.model.schema import TS, Field, Schema
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import (
+    AggregateCall,
+    Cumulative,
+    Extent,
+    Landmark,
+    Range,
+    Rows,
+    Session,
+    Sliding,
+    While,
+    Window,
+)
 from headrace.optimizer.folding import fold
 from headrace.optimizer.optimizer import MAX_ROUNDS, RULES, optimize
 from headrace.plan.check import check
@@ -249,6 +260,7 @@ def _aggregates(draw: st.DrawFn, below: Node, fresh: Iterator[str], kind: type[W
         Rows: st.builds(Rows, st.integers(1, 3), st.integers(1, 3), st.just(by)),
         Session: st.builds(Session, st.integers(1, 4)),
         Landmark: st.builds(Landmark, st.none() | st.integers(0, 4), st.integers(1, 4)),
+        Cumulative: st.builds(lambda step, count: Cumulative(step * count, step), st.integers(1, 3), st.integers(1, 3)),
         While: st.builds(While, conditions(schema), st.just(by)),
     }
     window = draw(st.one_of(*windows.values()) if kind is None else windows[kind])
@@ -384,7 +396,7 @@ def test_filters_on_and_in_a_sequence_keep_its_answer(mode: SequenceMode, data: 
     assert_every_step_answers_alike(plan, data.draw(histories(S)), data.draw(histories(T)))
 
 
-@pytest.mark.parametrize("window", [Range, Sliding, Rows, Session, Landmark, While])
+@pytest.mark.parametrize("window", [Range, Sliding, Rows, Session, Landmark, Cumulative, While])
 @settings(max_examples=30)
 @given(st.data())
 def test_filters_on_an_aggregate_keep_its_answer(window: type[Window], data: st.DataObject) -> None:

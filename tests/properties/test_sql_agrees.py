@@ -95,6 +95,14 @@ QUERIES = [
         'WHERE w <= "at" AND "at" < w + INTERVAL 10 SECOND GROUP BY w',
     ),
     (
+        "SELECT k, count(*) AS n, max(v) AS best, window_start, window_end FROM TABLE("
+        "CUMULATE(TABLE a, DESCRIPTOR(at), INTERVAL '5' SECOND, INTERVAL '20' SECOND)) "
+        "GROUP BY window_start, window_end, k",
+        "SELECT k, count(*) AS n, max(v) AS best, s AS window_start, s + i * INTERVAL 5 SECOND AS window_end "
+        """FROM (SELECT *, time_bucket(INTERVAL 20 SECOND, "at", TIMESTAMP '1970-01-01') AS s FROM a), range(1, 5) """
+        'AS r(i) WHERE "at" < s + i * INTERVAL 5 SECOND GROUP BY ALL',
+    ),
+    (
         "SELECT k, count(*) AS n, session_window.start AS since, session_window.end AS until "
         "FROM a GROUP BY session_window(at, '3 seconds'), k",
         'SELECT k, count(*) AS n, min("at") AS since, max("at") + INTERVAL 3 SECOND AS until FROM ('

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import SEQ, Schema
-from headrace.model.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While
+from headrace.model.window import AggregateCall, Cumulative, Landmark, Panes, Range, Rows, Session, Sliding, While
 from headrace.operators import specs
 from headrace.operators.tuples.archives import ArchiveSpec, PythonFunction, StoredRows
+from headrace.operators.windows.panes import pane_length
 from headrace.plan import nodes
 
 
@@ -195,7 +195,7 @@ class _Lowering:
     def _aggregate(self, node: nodes.Aggregate) -> Vertex:
         seq = is_base(node.input) and any(_needs_order(call) for call in node.calls)
         match node.window:
-            case Range() | Landmark():
+            case Range() | Landmark() | Cumulative():
                 partial = self.add(
                     specs.PartialAggregate(_panes(node.window), node.keys, node.calls), self.lower(node.input, seq=seq)
                 )
@@ -213,11 +213,11 @@ class _Lowering:
         return self.add(spec, self._ordered(node.input, spec.partition_by(0)))
 
 
-def _panes(window: Range | Landmark) -> Range | Landmark:
+def _panes(window: Panes) -> Range | Landmark:
     """Return the window of one pane of a window: all windows of the same panes share their partial aggregates."""
-    if isinstance(window, Landmark) or window.slide > window.size:
+    if isinstance(window, Landmark) or (isinstance(window, Range) and window.slide > window.size):
         return window
-    pane = math.gcd(window.size, window.slide)
+    pane = pane_length(window)
     return Range(pane, pane)
 
 

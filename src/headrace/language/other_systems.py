@@ -248,7 +248,7 @@ FUNCTIONS = {
     "uuid": "values are not generated in queries: results must be the same after a restart",
     "gen_random_uuid": "values are not generated in queries: results must be the same after a restart",
     "window": _IN_GROUP_BY,
-    "cumulate": "write [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE] after the stream",
+    "cumulate": "write it in FROM: TABLE(CUMULATE(TABLE s, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY))",
     "mask": "write 'xxx' in its place, or substring(x, 1, 2) || 'xxx'",
 }
 
@@ -261,6 +261,7 @@ WINDOWS = {
     "HOPPING": "write [RANGE 5 MINUTES SLIDE 1 MINUTE]",
     "SLIDING": "write [RANGE 5 MINUTES SLIDE 1 MINUTE], or SLIDE TUPLE for a result with every tuple",
     "COUNT": "write [ROWS 100]",
+    "CUMULATE": "write [RANGE 1 DAY STEP 1 HOUR]",
     "LAST": "write [ROWS 100] or [RANGE 5 MINUTES]",
 }
 

@@ -68,6 +68,17 @@ class Landmark(Struct, frozen=True, tag="landmark"):
     slide: int
 
 
+class Cumulative(Struct, frozen=True, tag="cumulative"):
+    """[RANGE size STEP step]: [k*size, k*size + j*step) for j = 1, 2, ..., up to k*size + size.
+
+    `size` is a multiple of `step`. A group gives a result for each window with at least one of its tuples, stamped with
+    the window's end.
+    """
+
+    size: int
+    step: int
+
+
 class While(Struct, frozen=True, tag="while"):
     """[WHILE predicate], [PARTITION BY by WHILE predicate]: the longest runs of consecutive tuples that satisfy it.
 
@@ -79,7 +90,9 @@ class While(Struct, frozen=True, tag="while"):
     by: tuple[Expr, ...] = ()
 
 
-Window: TypeAlias = Range | Sliding | Rows | Session | Landmark | While
+Window: TypeAlias = Range | Sliding | Rows | Session | Landmark | Cumulative | While
+#: Windows whose results are made of panes.
+Panes: TypeAlias = Range | Landmark | Cumulative
 
 
 class AggregateCall(Struct, frozen=True, omit_defaults=True):

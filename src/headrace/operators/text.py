@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.expressions.text import format_expr, format_name
 from headrace.model.time import format_duration, format_instant
-from headrace.model.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import AggregateCall, Cumulative, Landmark, Range, Rows, Session, Sliding, While, Window
 
 
 def with_inputs(word: str, inputs: Sequence[str], between: str) -> str:
@@ -35,6 +35,8 @@ def extent_of(window: Window) -> str:
             return "now"
         case Range(size=size, slide=slide):
             return format_duration(size) + ("" if size == slide else f" every {format_duration(slide)}")
+        case Cumulative(size=size, step=step):
+            return f"up to {format_duration(size)} in steps of {format_duration(step)}"
         case Sliding(size=span):
             return "all so far" if span is None else f"last {format_duration(span)}"
         case Rows(size=size, slide=slide, by=by):

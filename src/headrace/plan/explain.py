@@ -13,7 +13,18 @@ from headrace.model.rank import format_order
 from headrace.model.schema import Schema
 from headrace.model.suppression import format_suppression
 from headrace.model.time import format_duration, format_instant
-from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import (
+    AggregateCall,
+    Cumulative,
+    Extent,
+    Landmark,
+    Range,
+    Rows,
+    Session,
+    Sliding,
+    While,
+    Window,
+)
 from headrace.plan import nodes
 from headrace.plan.nodes import Node
 from headrace.plan.traversal import outline
@@ -74,6 +85,8 @@ def format_window(window: Window) -> str:
     match window:
         case Range(size=size, slide=slide):
             return f"[RANGE {format_duration(size)}{'' if size == slide else ' SLIDE ' + format_duration(slide)}]"
+        case Cumulative(size=size, step=step):
+            return f"[RANGE {format_duration(size)} STEP {format_duration(step)}]"
         case Sliding(size=span):
             return f"[{'UNBOUNDED' if span is None else 'RANGE ' + format_duration(span)} SLIDE TUPLE]"
         case Rows(size=size, slide=slide, by=by):

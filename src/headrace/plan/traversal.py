@@ -9,7 +9,18 @@ from msgspec.structs import replace
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.suppression import Standing
-from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import (
+    AggregateCall,
+    Cumulative,
+    Extent,
+    Landmark,
+    Range,
+    Rows,
+    Session,
+    Sliding,
+    While,
+    Window,
+)
 from headrace.plan import nodes
 from headrace.plan.nodes import Node, inputs
 
@@ -141,7 +152,7 @@ def window_expressions(window: Window) -> tuple[Expr, ...]:
             return by
         case While(predicate=predicate, by=by):
             return (predicate, *by)
-        case Range() | Sliding() | Session() | Landmark():
+        case Range() | Sliding() | Session() | Landmark() | Cumulative():
             return ()
 
 
@@ -151,5 +162,5 @@ def _replace_in_window(window: Window, change: Callable[[Expr], Expr]) -> Window
             return replace(window, by=tuple(map(change, by)))
         case While(predicate=predicate, by=by):
             return While(change(predicate), tuple(map(change, by)))
-        case Range() | Sliding() | Session() | Landmark():
+        case Range() | Sliding() | Session() | Landmark() | Cumulative():
             return window

@@ -197,6 +197,7 @@ class Grammar:
             (
                 " [RANGE 2 SECONDS]",
                 " [RANGE 4 SECONDS SLIDE 1 SECOND]",
+                " [RANGE 4 SECONDS STEP 1 SECOND]",
                 " [ROWS 3]",
                 " [NOW]",
                 " [RANGE 3 SECONDS SLIDE 3 SECONDS]",

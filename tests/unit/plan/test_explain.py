@@ -9,7 +9,18 @@ from headrace.model.expressions.expression import Call, Column, Literal
 from headrace.model.schema import Schema
 from headrace.model.time import DAY, MINUTE, SECOND
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import (
+    AggregateCall,
+    Cumulative,
+    Extent,
+    Landmark,
+    Range,
+    Rows,
+    Session,
+    Sliding,
+    While,
+    Window,
+)
 from headrace.plan.explain import as_json, explain, format_window
 from headrace.plan.nodes import (
     Aggregate,
@@ -80,6 +91,7 @@ def test_a_plan_comes_back_from_its_json() -> None:
     ("window", "text"),
     [
         (Range(MINUTE, 10 * SECOND), "[RANGE 1 min SLIDE 10 s]"),
+        (Cumulative(DAY, MINUTE), "[RANGE 1 d STEP 1 min]"),
         (Sliding(MINUTE), "[RANGE 1 min SLIDE TUPLE]"),
         (Sliding(None), "[UNBOUNDED SLIDE TUPLE]"),
         (Rows(4, 4), "[ROWS 4]"),

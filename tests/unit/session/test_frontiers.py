@@ -206,6 +206,17 @@ def test_a_window_since_a_landmark_counts_from_the_reset_on(desk: Desk) -> None:
     assert desk.session.results("w")[len(before) :] == [{"n": 2}]
 
 
+def test_a_cumulative_window_that_began_before_the_reset_is_not_reported_again(desk: Desk) -> None:
+    desk.session.execute(UNLIMITED + counting("20 SECONDS STEP 10 SECONDS"))
+    desk.feed(0, 7, HUNDRED_YEARS)
+    desk.session.execute("ALTER STREAM s RESET FRONTIER TO TIMESTAMP '2026-03-01 12:00:08'")
+    desk.work()
+    closed = windows(desk)
+    desk.feed(8, 15, 22, 35, 61)
+    assert closed[:2] == [(0, 2), (0, 2)]
+    assert [row for row in windows(desk) if row not in closed] == [(20, 1), (20, 2)]
+
+
 def test_joins_begin_empty_and_other_streams_go_on(desk: Desk) -> None:
     desk.session.execute(
         UNLIMITED

@@ -15,7 +15,7 @@ from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import Schema
 from headrace.model.suppression import Repeats
 from headrace.model.time import SECOND
-from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import Cumulative, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.operators import specs
 from headrace.operators.events.chain import is_chain
 from headrace.operators.partitioning import without_widening
@@ -301,7 +301,7 @@ def _aggregate(
         case Range(size=length, slide=slide):
             panes = max(1, length // gcd(length, slide))
             return Behavior((_timed(groups / (slide / SECOND), origin),), size, "timed", kept=groups * panes)
-        case Landmark(slide=slide):
+        case Landmark(slide=slide) | Cumulative(step=slide):
             return Behavior((_timed(groups / (slide / SECOND), origin),), size, "timed", kept=groups)
         case Session(gap=gap):
             return Behavior((_timed(groups / (gap / SECOND), origin),), size, "timed", kept=groups)

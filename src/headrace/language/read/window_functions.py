@@ -7,14 +7,16 @@ Both become a window after a FROM item, as if it were written in brackets. What 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import NotSupported, Span, SyntaxFault
-from headrace.language.reader import Reader, span_of
-from headrace.language.syntax.clauses import RangeClause, SessionClause, WindowCall, WindowFunction
+from headrace.language.read.windows import cumulating
+from headrace.language.reader import Reader
+from headrace.language.syntax.clauses import CumulateClause, RangeClause, SessionClause, WindowCall, WindowFunction
 
 #: Parses tokens as expressions separated by commas.
 Expressions = Callable[[Sequence[Token], str], list[exp.Expr]]
@@ -24,10 +26,11 @@ _PARTS = ("START", "END", "ROWTIME")
 #: TUMBLE_START and the like, by the function whose window they are about.
 _AUXILIARY = {f"{name}_{part}": (name, part) for name in ("TUMBLE", "HOP", "SESSION") for part in _PARTS}
 #: The names of calls that `read_window_call` reads.
-WINDOW_CALLS = (*_FUNCTIONS, *_AUXILIARY)
+WINDOW_CALLS = (*(name for name in _FUNCTIONS if name != "CUMULATE"), *_AUXILIARY)
 _FORMS: dict[str, str] = {
     "TUMBLE": "GROUP BY TUMBLE(at, INTERVAL '5' MINUTE)",
     "HOP": "GROUP BY HOP(at, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE), the slide first",
+    "CUMULATE": "FROM TABLE(CUMULATE(TABLE s, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY))",
     "SESSION": "GROUP BY SESSION(at, INTERVAL '30' SECOND)",
     "WINDOW": "GROUP BY window(at, '5 minutes'), or window(at, '5 minutes', '1 minute')",
     "SESSION_WINDOW": "GROUP BY session_window(at, '30 seconds')",
@@ -35,12 +38,9 @@ _FORMS: dict[str, str] = {
 _TABLE_FORMS: dict[str, str] = {
     "TUMBLE": "FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(at), INTERVAL '5' MINUTE))",
     "HOP": "FROM TABLE(HOP(TABLE s, DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)), the slide first",
+    "CUMULATE": "FROM TABLE(CUMULATE(TABLE s, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY)), the step first",
     "SESSION": "FROM TABLE(SESSION(TABLE s PARTITION BY id, DESCRIPTOR(at), INTERVAL '30' SECOND))",
 }
-_CUMULATE = (
-    "write FROM s [RANGE 1 MINUTE] for the steps alone; "
-    "FROM s [LANDMARK FROM '2026-01-01' SLIDE 1 MINUTE] accumulates from an instant on, and never starts over"
-)
 _ALIGNED = "leave it out: windows are aligned to 1970-01-01 00:00:00 UTC"
 _MILLISECOND = 1_000
 
@@ -60,7 +60,7 @@ def read_window_call(tokens: Sequence[Token], text: str, parse: Expressions) -> 
 
 def is_table_function(words: Sequence[str]) -> bool:
     """Return whether the next words of FROM are `TABLE (`, `TUMBLE (` or the like."""
-    return len(words) == 2 and words[0] in ("TABLE", "CUMULATE", *_TABLE_FORMS) and words[1] == "("
+    return len(words) == 2 and words[0] in ("TABLE", *_TABLE_FORMS) and words[1] == "("
 
 
 def read_table_function(tokens: Sequence[Token], text: str, parse: Expressions) -> exp.Table:
@@ -69,11 +69,11 @@ def read_table_function(tokens: Sequence[Token], text: str, parse: Expressions) 
     if tokens[0].text.upper() == "TABLE":  # the parentheses around the call may be missing
         tokens = tokens[2:-1]
     name = tokens[0].text.upper() if tokens else ""
-    if name == "CUMULATE":
-        raise NotSupported("CUMULATE is not supported", span=span_of(tokens[0]), hint=_CUMULATE)
     if name not in _TABLE_FORMS or len(tokens) < 3:
         raise NotSupported(
-            "TABLE(...) in FROM needs TUMBLE, HOP or SESSION", span=span, hint=f"write {_TABLE_FORMS['TUMBLE']}"
+            "TABLE(...) in FROM needs TUMBLE, HOP, CUMULATE or SESSION",
+            span=span,
+            hint=f"write {_TABLE_FORMS['TUMBLE']}",
         )
     function, hint = _function(name), _TABLE_FORMS[name]
     reader = Reader(tokens[2:-1], text, end=tokens[-1].start, whole="call")
@@ -138,7 +138,9 @@ def _function(name: str) -> WindowFunction:
     return next(function for function in _FUNCTIONS if function == name)
 
 
-def _window(reader: Reader, function: WindowFunction, span: Span, hint: str) -> RangeClause | SessionClause:
+def _window(
+    reader: Reader, function: WindowFunction, span: Span, hint: str
+) -> RangeClause | CumulateClause | SessionClause:
     """Read the durations of a window, each after a comma."""
     durations: list[tuple[int, Span]] = []
     while not reader.done:
@@ -146,8 +148,8 @@ def _window(reader: Reader, function: WindowFunction, span: Span, hint: str) -> 
         _named_argument(reader, "SIZE", "SLIDE", "GAP", "OFFSET", "STEP")
         start = reader.here()
         durations.append((reader.duration(), start))
-    most = {"TUMBLE": 2, "HOP": 3, "SESSION": 1, "WINDOW": 3, "SESSION_WINDOW": 1}[function]
-    least = 2 if function == "HOP" else 1
+    most = {"TUMBLE": 2, "HOP": 3, "CUMULATE": 3, "SESSION": 1, "WINDOW": 3, "SESSION_WINDOW": 1}[function]
+    least = 2 if function in ("HOP", "CUMULATE") else 1
     if not least <= len(durations) <= most:
         takes = f"{least} to {most} durations" if least < most else "one duration"
         raise SyntaxFault(f"{function} takes {takes}, not {len(durations)}", span=span, hint=f"write {hint}")
@@ -156,6 +158,15 @@ def _window(reader: Reader, function: WindowFunction, span: Span, hint: str) -> 
             raise SyntaxFault("the duration of a window must be longer than zero", span=place)
     if function in ("SESSION", "SESSION_WINDOW"):
         return SessionClause(durations[0][0], span, inclusive=True)
+    if function == "CUMULATE":
+        (step, step_place), (whole, _), *offsets = durations
+        if step > whole or whole % step != 0:
+            raise NotSupported(
+                "the size of a cumulative window must be a multiple of its step", span=step_place, hint=f"write {hint}"
+            )
+        if offsets and offsets[0][0] % whole != 0:
+            raise NotSupported("a window cannot have an offset", span=offsets[0][1], hint=_ALIGNED)
+        return cumulating(whole, step, span)
     slide, size = (0, 1) if function == "HOP" else (1 if function == "WINDOW" and len(durations) > 1 else 0, 0)
     offset = durations[max(slide, size) + 1] if max(slide, size) + 1 < len(durations) else None
     window = RangeClause(durations[size][0], durations[slide][0] if slide != size else None, False, span)
@@ -290,7 +301,7 @@ def _end_of(node: exp.Expr, call: WindowCall) -> exp.Expr:
 
 def _check_same(node: exp.Expr, call: WindowCall) -> None:
     named: WindowCall = node.meta["window_call"]
-    windows = [(w.size, w.slide) if isinstance(w, RangeClause) else w.gap for w in (named.window, call.window)]
+    windows = [replace(window, span=call.span) for window in (named.window, call.window)]
     if named.function != call.function or windows[0] != windows[1] or named.time.name != call.time.name:
         raise NotSupported(
             f"{node.name} is about another window than GROUP BY",

@@ -12,6 +12,7 @@ from headrace.language import other_systems
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader, span_of
 from headrace.language.syntax.clauses import (
+    CumulateClause,
     LandmarkClause,
     NowClause,
     RangeClause,
@@ -52,6 +53,8 @@ def _clause(reader: Reader, span: Span, expressions: Expressions) -> WindowClaus
             reader.fail("expected ROWS or WHILE after PARTITION BY")
     if reader.accept("RANGE"):
         size = _positive(reader)
+        if reader.accept("STEP"):
+            return cumulating(size, _positive(reader), span)
         per_tuple = reader.accept("SLIDE", "TUPLE")
         return RangeClause(size, None if per_tuple else _slide(reader), per_tuple, span)
     if reader.accept("ROWS"):
@@ -76,6 +79,17 @@ def _clause(reader: Reader, span: Span, expressions: Expressions) -> WindowClaus
         "expected a window",
         hint=did_you_mean(reader.word(), _WINDOWS, elsewhere=other_systems.WINDOWS, otherwise=_HINT),
     )
+
+
+def cumulating(size: int, step: int, span: Span) -> CumulateClause:
+    """Return the window that grows by `step` up to `size`."""
+    if size % step != 0:
+        raise SyntaxFault(
+            "the size of a cumulative window must be a multiple of its step",
+            span=span,
+            hint="write for example [RANGE 1 DAY STEP 1 HOUR]",
+        )
+    return CumulateClause(size, step, span)
 
 
 def _positive(reader: Reader) -> int:

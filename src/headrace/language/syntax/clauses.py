@@ -24,6 +24,15 @@ class RangeClause:
 
 
 @dataclass(frozen=True, slots=True)
+class CumulateClause:
+    """[RANGE size STEP step]; `size` is a multiple of `step`."""
+
+    size: int
+    step: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class RowsClause:
     """[ROWS size], [PARTITION BY by ROWS size SLIDE slide]; SLIDE TUPLE is a slide of 1."""
 
@@ -124,7 +133,14 @@ class ImputeClause:
 
 
 WindowClause: TypeAlias = (
-    RangeClause | RowsClause | SessionClause | LandmarkClause | NowClause | UnboundedClause | WhileClause
+    RangeClause
+    | CumulateClause
+    | RowsClause
+    | SessionClause
+    | LandmarkClause
+    | NowClause
+    | UnboundedClause
+    | WhileClause
 )
 
 
@@ -142,7 +158,7 @@ def emit_of(query: exp.Expr) -> EmitClause | None:
     return clause
 
 
-WindowFunction: TypeAlias = Literal["TUMBLE", "HOP", "SESSION", "WINDOW", "SESSION_WINDOW"]
+WindowFunction: TypeAlias = Literal["TUMBLE", "HOP", "CUMULATE", "SESSION", "WINDOW", "SESSION_WINDOW"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +170,7 @@ class WindowCall:
     """
 
     function: WindowFunction
-    window: RangeClause | SessionClause
+    window: RangeClause | CumulateClause | SessionClause
     time: exp.Column
     is_table: bool
     by: tuple[exp.Expr, ...] = ()

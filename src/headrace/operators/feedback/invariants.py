@@ -23,7 +23,7 @@ from headrace.model.patterns.pattern import ALL_TUPLES, STAMP, Pattern, intersec
 from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.model.types import Type
-from headrace.model.window import Extent, Range
+from headrace.model.window import Cumulative, Extent, Landmark
 from headrace.operators import specs
 from headrace.operators.feedback.time_columns import Clock, clocks_of, common_clocks, joined_clocks
 from headrace.operators.windows.aggregates import Aggregates
@@ -147,8 +147,9 @@ def _partial(spec: specs.PartialAggregate, known: Invariants) -> Invariants:
 
 
 def _windowed(spec: specs.PaneAggregate, known: Invariants) -> Invariants:
-    size = spec.window.size if isinstance(spec.window, Range) else None
-    start = () if size is None else (Clock("window_start", size, size),)
+    size = None if isinstance(spec.window, Landmark) else spec.window.size
+    least = spec.window.step if isinstance(spec.window, Cumulative) else size
+    start = () if size is None or least is None else (Clock("window_start", least, size),)
     groups = frozenset(name for name, _ in spec.keys)
     longest = pane_length(spec.window) if size is None else size
     keys = tuple(clock.moved(1, longest) for clock in known.clocks if clock.name in groups)

@@ -24,7 +24,7 @@ from headrace.model.patterns.match import (
 from headrace.model.patterns.pattern import STAMP, Pattern, Term, pattern
 from headrace.model.schema import TS
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Landmark, Range
+from headrace.model.window import AggregateCall, Cumulative, Landmark, Panes, Range
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.preimage import preimage, through
 from headrace.operators.specs import PaneAggregate, PartialAggregate
@@ -106,7 +106,7 @@ def _sorted_out(spec: PaneAggregate, assumed: Pattern) -> tuple[list[Term], Matc
     return groups, ends, values
 
 
-def _panes(window: Range | Landmark, ends: Match) -> tuple[tuple[Column, Match], ...] | None:
+def _panes(window: Panes, ends: Match) -> tuple[tuple[Column, Match], ...] | None:
     """Return the panes that lie in no window but those that end then."""
     limits = whole_range(ends)
     if limits is None:
@@ -123,6 +123,13 @@ def _panes(window: Range | Landmark, ends: Match) -> tuple[tuple[Column, Match],
         case Landmark(slide=slide):
             # a pane is in all windows that end after it
             return None if high is not None or low is None else ((Column(PANE, Type.BIGINT), at_least(low - slide)),)
+        case Cumulative(size=size, step=step):
+            # a pane is in the windows that end after it, up to the last of its period
+            last = None if high is None else high // size * size - step
+            first = None if low is None else low - step
+            if first is not None and last is not None and first > last:
+                return None
+            return ((Column(PANE, Type.BIGINT), Between(first, last)),)
 
 
 def _times(window: Range | Landmark, match: Match) -> tuple[tuple[Column, Match], ...] | None:

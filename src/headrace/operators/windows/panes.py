@@ -1,4 +1,4 @@
-"""Aggregates over Range and Landmark windows, by panes.
+"""Aggregates over Range, Landmark and Cumulative windows, by panes.
 
 A tuple is added once to its pane, a window is made of whole panes.
 
@@ -22,7 +22,7 @@ from headrace.model.patterns.pattern import Pattern, matches, pattern
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Landmark, Range
+from headrace.model.window import AggregateCall, Cumulative, Landmark, Panes, Range
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys, computed_from, renamed
 from headrace.operators.spec import Order, Spec
@@ -34,6 +34,8 @@ from headrace.operators.windows.pane_blocks import PaneBlocks
 #: Start of a partial's pane, Int64.
 PANE = "__pane"
 _WINDOW_END = "__end"
+#: The chunk, and its column, that says up to where cumulative windows have closed.
+_CLOSED = "closed"
 #: How many rows to lay out at most for one merge.
 _BATCH_ROWS = 1_000_000
 
@@ -78,7 +80,7 @@ class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
     Windows that begin before `since` are left out; of a landmark window, the panes that do.
     """
 
-    window: Range | Landmark
+    window: Panes
     keys: GroupKeys
     calls: tuple[AggregateCall, ...]
     since: int | UnsetType = UNSET  # not NULL, so that others are called as ever
@@ -91,6 +93,8 @@ class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
                 return _RangeWindows(self.window, aggregates, since)
             case Landmark():
                 return _LandmarkWindows(self.window, aggregates, since)
+            case Cumulative():
+                return _CumulativeWindows(self.window, aggregates, since)
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return aggregation(self.window, self.keys, self.calls)
@@ -327,9 +331,96 @@ class _LandmarkWindows(Operator):
         return self._aggregates.results(totals, start=start, end=pl.lit(end, pl.Int64), stamp=pl.lit(end, pl.Int64))
 
 
-def pane_length(window: Range | Landmark) -> int:
+class _CumulativeWindows(Operator):
+    """Open panes, and for each group the total of the closed ones of this period.
+
+    The last end of a window that closed is part of the state: a group has results for later ends as well.
+    """
+
+    def __init__(self, window: Cumulative, aggregates: Aggregates, since: int) -> None:
+        self._window, self._aggregates = window, aggregates
+        self._since = since if since <= BEGIN else -(-since // window.size) * window.size  # a period begins there
+        self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
+        self._panes = RunTree("pane", PANE, self._merge, aggregates.names)
+        # The pane of a total is the start of its period.
+        self._totals = RunTree("total", PANE, self._merge, aggregates.names)
+        self._set_closed(BEGIN)
+        self._forget_earlier()
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        rows = page.rows.select(self._columns)
+        self._panes.append(rows if self._since <= BEGIN else rows.filter(pl.col(PANE) >= self._since))
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        bound, step = mark.bound, self._window.step
+        results = []
+        while (end := self._next_close()) <= bound and end < END:
+            results.append(self._close(end))
+        bound_after = Punctuation(END if bound >= END else _next_end(bound, step, step))
+        return (Page(pl.concat(results)), bound_after) if results else (bound_after,)
+
+    def state(self) -> State:
+        totals = self._totals.state()
+        return {**self._panes.state(), **totals, **({_CLOSED: self._closed_chunk} if totals else {})}
+
+    def restore(self, state: State) -> None:
+        self._panes.restore(state)
+        self._totals.restore(state)
+        self._set_closed(int(state[_CLOSED][_CLOSED][0]) if _CLOSED in state else BEGIN)
+        self._forget_earlier()
+
+    def held(self) -> int:
+        return len(self._panes) + len(self._totals)
+
+    def due(self) -> int | None:
+        end = self._next_close()
+        return None if end >= END else end
+
+    def purge(self, port: int, pattern: Pattern) -> int:
+        # a total is of all panes before: it goes only with the whole group
+        return self._panes.remove(pattern) + (self._totals.remove(pattern) if pattern.get(PANE) is None else 0)
+
+    def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
+        return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
+
+    def _next_close(self) -> int:
+        """Return the end of the first window that has not closed and holds a tuple; END or more if there is none."""
+        fresh = min(END, self._panes.least() + self._window.step)
+        return min(fresh, self._closed + self._window.step) if len(self._totals) else fresh
+
+    def _close(self, end: int) -> pl.DataFrame:
+        step, size = self._window.step, self._window.size
+        start, period = (end - step) // size * size, pl.lit((end - step) // size * size, pl.Int64)
+        if fresh := self._panes.between(end - step, end):
+            self._totals.append(self._merge(pl.concat(fresh).with_columns(period.alias(PANE))))
+            self._panes.expire(end)
+        names, until = self._aggregates.names, pl.lit(end, pl.Int64)
+        totals = self._aggregates.merge(pl.concat(self._totals.between(start, end)), [PANE, *names])
+        results = self._aggregates.results(totals.sort(names or PANE), start=period, end=until, stamp=until)
+        if end == start + size:
+            self._totals.expire(end)
+        self._set_closed(end)
+        return results
+
+    def _forget_earlier(self) -> None:
+        self._panes.expire(self._since)
+        self._totals.expire(self._since)
+
+    def _set_closed(self, end: int) -> None:
+        self._closed = end
+        self._closed_chunk = pl.DataFrame({_CLOSED: [end]}, schema={_CLOSED: pl.Int64})
+
+
+def pane_length(window: Panes) -> int:
     """Return how long a pane of a window is."""
-    return math.gcd(window.size, window.slide) if isinstance(window, Range) else window.slide
+    match window:
+        case Range(size=size, slide=slide):
+            return math.gcd(size, slide)
+        case Landmark(slide=slide):
+            return slide
+        case Cumulative(step=step):
+            return step
 
 
 def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pattern]:

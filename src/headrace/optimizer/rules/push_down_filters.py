@@ -25,7 +25,7 @@ from headrace.model.expressions.expression import (
 from headrace.model.limits import EXPRESSION_DEPTH, EXPRESSION_PARTS
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.types import Type
-from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import Cumulative, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.optimizer.narrowing import is_narrowed_scan
 from headrace.plan import nodes
 from headrace.plan.nodes import Node
@@ -144,7 +144,7 @@ def _push_into_aggregate(node: nodes.Aggregate, terms: Terms) -> tuple[tuple[Ter
 def _splits_windows(window: Window, key: Expr) -> bool:
     """Return whether tuples that differ in `key` are never in the same window, nor decide on each other's."""
     match window:
-        case Range() | Sliding() | Session() | Landmark():
+        case Range() | Sliding() | Session() | Landmark() | Cumulative():
             return True
         case Rows(by=by) | While(by=by):
             return key in by or columns(key) <= {expr.name for expr in by if isinstance(expr, Column)}

@@ -11,7 +11,18 @@ from headrace.model.events.output import Pick
 from headrace.model.expressions.expression import Expr, columns
 from headrace.model.python_target import is_python_target
 from headrace.model.suppression import Standing
-from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import (
+    AggregateCall,
+    Cumulative,
+    Extent,
+    Landmark,
+    Range,
+    Rows,
+    Session,
+    Sliding,
+    While,
+    Window,
+)
 from headrace.optimizer.narrowing import is_base, narrow, pick
 from headrace.plan import nodes
 from headrace.plan.nodes import Node
@@ -195,5 +206,5 @@ def _depends_on_order(window: Window, calls: tuple[AggregateCall, ...]) -> bool:
     match window:
         case Sliding() | Rows() | While():
             return True
-        case Range() | Session() | Landmark():
+        case Range() | Session() | Landmark() | Cumulative():
             return any(call.function in ("first", "last") or is_python_target(call.function) for call in calls)

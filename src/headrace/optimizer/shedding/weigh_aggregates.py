@@ -24,7 +24,7 @@ from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr
 from headrace.model.schema import WEIGHT, Field, Schema
 from headrace.model.streams import is_system_stream
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Landmark, Range, Sliding
+from headrace.model.window import AggregateCall, Panes, Sliding
 from headrace.plan import nodes
 from headrace.plan.nodes import Node, inputs
 from headrace.plan.traversal import replace_inputs
@@ -38,7 +38,7 @@ def weigh_aggregates(plan: Node) -> Node:
     """Return the plan with aggregates over weights, which stay right if their input is shed at random."""
     if (
         isinstance(plan, nodes.Aggregate)
-        and isinstance(plan.window, Range | Landmark | Sliding)
+        and isinstance(plan.window, Panes | Sliding)
         and any(call.function in _SCALED for call in plan.calls)
     ):
         below = _weigh(plan.input)

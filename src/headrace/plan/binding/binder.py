@@ -13,6 +13,7 @@ from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFaul
 from headrace.language import other_systems
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.clauses import (
+    CumulateClause,
     LandmarkClause,
     RangeClause,
     SessionClause,
@@ -275,9 +276,9 @@ def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bo
     node = imputing.node
     if not distinct:
         for clause in source.clauses:
-            if isinstance(clause, SessionClause | WhileClause):
+            if isinstance(clause, CumulateClause | SessionClause | WhileClause):
                 raise NotSupported(
-                    "a SESSION or WHILE window needs an aggregate",
+                    "a cumulative, SESSION or WHILE window needs an aggregate",
                     span=clause.span,
                     hint="select an aggregate such as count(*), or leave the window out",
                 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from headrace.errors import NotSupported, Span, UnboundedStateFault
 from headrace.language.syntax.clauses import (
+    CumulateClause,
     LandmarkClause,
     NowClause,
     RangeClause,
@@ -20,7 +21,7 @@ from headrace.model.limits import WINDOWS_PER_TUPLE
 from headrace.model.schema import TS
 from headrace.model.time import END, format_duration
 from headrace.model.types import Type
-from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import Cumulative, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 
 _NO_SLIDE = "leave SLIDE out: a join gives its results with every tuple"
@@ -34,6 +35,9 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
             return Sliding(size)
         case RangeClause(size=size, slide=slide, span=span):
             return _range(size, slide or size, span)
+        case CumulateClause(size=size, step=step, span=span):
+            _check_number(size, step, "STEP", span)
+            return Cumulative(size, step)
         case RowsClause(size=size, slide=slide, by=by):
             return Rows(size, slide or size, tuple(binder.bind(expression) for expression in by))
         case SessionClause(gap=gap, inclusive=inclusive):
@@ -81,13 +85,19 @@ def _largest_range(ranges: Sequence[RangeClause]) -> Window:
 
 
 def _range(size: int, slide: int, span: Span) -> Range:
+    _check_number(size, slide, "SLIDE", span)
+    return Range(size, slide)
+
+
+def _check_number(size: int, slide: int, clause: str, span: Span) -> None:
+    """Refuse windows of which a tuple would be in too many."""
     if size > slide * WINDOWS_PER_TUPLE:
+        per_tuple = ", or SLIDE 1 TUPLE" if clause == "SLIDE" else ""
         raise NotSupported(
             f"each tuple would be in {-(-size // slide):,} windows; at most {WINDOWS_PER_TUPLE:,} are allowed",
             span=span,
-            hint=f"write SLIDE {format_duration(-(-size // WINDOWS_PER_TUPLE))} or longer, or SLIDE 1 TUPLE",
+            hint=f"write {clause} {format_duration(-(-size // WINDOWS_PER_TUPLE))} or longer{per_tuple}",
         )
-    return Range(size, slide)
 
 
 def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) -> Extent:
@@ -121,6 +131,12 @@ def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) 
             )
         case LandmarkClause() | UnboundedClause():
             return Extent()
+        case CumulateClause(span=span):
+            raise NotSupported(
+                "a join cannot have cumulative windows",
+                span=span,
+                hint="write [RANGE ...], or join in a sub-query: FROM (SELECT ...) [RANGE 1 DAY STEP 1 HOUR] AS x",
+            )
         case SessionClause(span=span):
             raise NotSupported(
                 "a join cannot have SESSION windows",
@@ -144,9 +160,9 @@ def distinct_span(clause: WindowClause) -> int:
             return 0
         case UnboundedClause() | LandmarkClause():
             return END
-        case RowsClause(span=span) | SessionClause(span=span) | WhileClause(span=span):
+        case CumulateClause(span=span) | RowsClause(span=span) | SessionClause(span=span) | WhileClause(span=span):
             raise NotSupported(
-                "DISTINCT cannot have a ROWS, SESSION or WHILE window",
+                "DISTINCT cannot have a cumulative, ROWS, SESSION or WHILE window",
                 span=span,
                 hint="write [RANGE ...], or GROUP BY the columns",
             )

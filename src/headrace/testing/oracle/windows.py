@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headrace.model.expressions.expression import Expr
-from headrace.model.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import AggregateCall, Cumulative, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.nodes import Aggregate
 from headrace.testing.oracle.expressions import aggregate_of, value_of
 from headrace.testing.oracle.rows import Row, ordered
@@ -55,6 +55,8 @@ def contents(window: Window, rows: list[Row]) -> list[Content]:
             return _session(rows, window)
         case Landmark(start=start, slide=slide):
             return _landmark(rows, start, slide)
+        case Cumulative(size=size, step=step):
+            return _cumulative(rows, size, step)
         case While(predicate=predicate):
             return _while(rows, predicate)
 
@@ -119,6 +121,16 @@ def _landmark(rows: list[Row], start: int | None, slide: int) -> list[Content]:
     counted = [row for row in rows if start is None or row.ts >= start]
     ends = sorted({origin + ((row.ts - origin) // slide + 1) * slide for row in counted})
     return [([row for row in counted if row.ts < end], start, end, end) for end in ends]
+
+
+def _cumulative(rows: list[Row], size: int, step: int) -> list[Content]:
+    windows: list[Content] = []
+    for start in sorted({row.ts // size * size for row in rows}):
+        for end in range(start + step, start + size + 1, step):
+            held = [row for row in rows if start <= row.ts < end]
+            if held:
+                windows.append((held, start, end, end))
+    return windows
 
 
 def _while(rows: list[Row], predicate: Expr) -> list[Content]:

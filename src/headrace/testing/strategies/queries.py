@@ -400,6 +400,7 @@ def _unordered_window(draw: DrawFn) -> str:
     forms = [
         f"RANGE {size} SECONDS",
         f"RANGE {size} SECONDS SLIDE {slide} SECONDS",
+        f"RANGE {size * slide} SECONDS STEP {slide} SECONDS",
         f"SESSION {slide} SECONDS",
         f"UNBOUNDED SLIDE {size} SECONDS",
         "NOW",

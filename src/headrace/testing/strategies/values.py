@@ -17,7 +17,7 @@ from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.schema import Field, Schema
 from headrace.model.time import SECOND
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import AggregateCall, Cumulative, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.testing.oracle.rows import Row
 
 #: Types that generated columns have.
@@ -112,6 +112,7 @@ def windows(schema: Schema) -> SearchStrategy[Window]:
         st.builds(Rows, counts, counts, by),
         st.builds(Session, spans, st.booleans()),
         st.builds(Landmark, spans | st.none(), spans),
+        st.builds(lambda step, count: Cumulative(step * count, step), spans, st.integers(1, 4)),
         st.builds(While, predicates(schema, 1), by),
     )
 

@@ -11,7 +11,7 @@ from headrace.model.patterns.match import Between, IsNull, at_least, at_most, eq
 from headrace.model.patterns.pattern import ALL_TUPLES, STAMP, Pattern, pattern
 from headrace.model.schema import Schema
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session
+from headrace.model.window import AggregateCall, Cumulative, Extent, Landmark, Panes, Range, Rows, Session
 from headrace.operators import specs
 from headrace.operators.feedback.invariants import NO_INVARIANTS, Invariants, in_time, invariants_after, until
 from headrace.operators.feedback.response import Response, respond
@@ -87,7 +87,7 @@ def test_distinct_keeps_what_may_hide_a_later_tuple() -> None:
     assert answer(spec, pattern((STAMP, unequal(3)))) == Response((None,))
 
 
-def panes(window: Range | Landmark, *functions: str) -> specs.PaneAggregate:
+def panes(window: Panes, *functions: str) -> specs.PaneAggregate:
     types = {"avg": Type.DOUBLE, "max": Type.INT, "min": Type.INT}
     calls = tuple(
         AggregateCall("n" if i == 0 else f"n{i}", name, V, types.get(name, Type.BIGINT))
@@ -120,6 +120,9 @@ def test_a_group_is_given_up() -> None:
         (Range(20, 10), (END, unequal(20)), None),
         (Landmark(None, 10), (END, at_most(20)), None),
         (Landmark(None, 10), (END, at_least(20)), (P, at_least(10))),
+        (Cumulative(30, 10), (END, at_least(50)), (P, at_least(40))),
+        (Cumulative(30, 10), (END, at_most(70)), (P, at_most(50))),  # its period ends at 60
+        (Cumulative(30, 10), (END, Between(40, 59)), None),  # each of its panes is in the window that ends at 60
     ],
     ids=str,
 )

@@ -14,7 +14,7 @@ from headrace.model.page import Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.model.types import Type
-from headrace.model.window import AggregateCall, Landmark, Range
+from headrace.model.window import AggregateCall, Cumulative, Landmark, Panes, Range
 from headrace.operators.capabilities import held_by
 from headrace.operators.windows import panes
 from headrace.operators.windows.panes import PANE, PaneAggregate, PartialAggregate
@@ -25,8 +25,12 @@ COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
 Row = dict[str, Any]
 
 
-def counting(window: Range | Landmark) -> list[Any]:
-    return [PartialAggregate(window, (), COUNT).build(), PaneAggregate(window, (), COUNT).build()]
+def counting(window: Panes) -> list[Any]:
+    return [PartialAggregate(pane_of(window), (), COUNT).build(), PaneAggregate(window, (), COUNT).build()]
+
+
+def pane_of(window: Panes) -> Range | Landmark:
+    return Range(window.step, window.step) if isinstance(window, Cumulative) else window
 
 
 def tuples_at(*instants: int) -> Page:
@@ -138,6 +142,40 @@ def test_windows_close_one_by_one_up_to_a_pane_that_is_in_none_of_them() -> None
     assert stamped(output) == [(10, 1), (40, 1)]
 
 
+def test_a_cumulative_window_grows_to_its_size_and_starts_over() -> None:
+    output = windows.run(lambda: counting(Cumulative(15, 5)), [tuples_at(6, 7, 12, 31), Punctuation(END)])
+    assert stamped(output) == [(10, 2), (15, 3), (35, 1), (40, 1), (45, 1)]
+    starts = [row for item in output if isinstance(item, Page) for row in item.rows["window_start"].cast(pl.Int64)]
+    assert starts == [0, 0, 30, 30, 30]
+
+
+def test_a_cumulative_window_has_a_result_for_each_step_after_its_first_tuple_also_after_a_restart() -> None:
+    output = windows.run(
+        lambda: counting(Cumulative(20, 5)),
+        [tuples_at(1), Punctuation(6), None, Punctuation(16), None, Punctuation(24)],
+    )
+    assert stamped(output) == [(5, 1), (10, 1), (15, 1), (20, 1)]
+    assert [item.bound for item in output if isinstance(item, Punctuation)] == [10, 20, 25]
+
+
+def test_a_cumulative_window_that_begins_before_the_start_is_left_out() -> None:
+    spec = PaneAggregate(Cumulative(10, 5), (), COUNT, since=8)
+    output = windows.run(
+        lambda: [PartialAggregate(Range(5, 5), (), COUNT).build(), spec.build()], [tuples_at(8, 11), Punctuation(END)]
+    )
+    assert stamped(output) == [(15, 1), (20, 1)]
+
+
+def test_a_cumulative_window_keeps_nothing_after_its_end() -> None:
+    partial, panes = counting(Cumulative(10, 5))
+    for page in partial.on_page(0, tuples_at(1, 6)):
+        list(panes.on_page(0, page))
+    list(panes.on_punctuation(0, Punctuation(5)))
+    assert (panes.held(), panes.due()) == (2, 10)
+    list(panes.on_punctuation(0, Punctuation(10)))
+    assert (panes.state(), panes.held(), panes.due()) == ({}, 0, None)
+
+
 def test_state_is_gone_once_all_windows_have_closed() -> None:
     partial, panes = counting(Range(10, 5))
     for page in partial.on_page(0, tuples_at(1, 6, 40)):
@@ -170,6 +208,17 @@ def naive_landmark(rows: list[Row], window: Landmark) -> Counter[Any]:
     return found
 
 
+def naive_cumulative(rows: list[Row], window: Cumulative) -> Counter[Any]:
+    found: Counter[Any] = Counter()
+    for k in {row["k"] for row in rows}:
+        for end in range(-200 // window.size * window.size, 200, window.step):
+            start = (end - 1) // window.size * window.size
+            inside = [row for row in rows if row["k"] == k and start <= row["ts"] < end]
+            if inside:
+                found[windows.expect(inside, k=k, window_start=start, window_end=end, **{TS: end})] += 1
+    return found
+
+
 @settings(deadline=None, max_examples=40)
 @given(
     histories(),
@@ -186,21 +235,30 @@ def naive_landmark(rows: list[Row], window: Landmark) -> Counter[Any]:
             Landmark(0, 5),
             Landmark(None, 7),
             Landmark(-30, 4),
+            Cumulative(12, 3),
+            Cumulative(40, 4),
+            Cumulative(5, 5),
         ]
     ),
     st.booleans(),
 )
 def test_panes_agree_with_the_plain_meaning(
-    history: list[list[Row] | int | None], window: Range | Landmark, crowded: bool
+    history: list[list[Row] | int | None], window: Panes, crowded: bool
 ) -> None:
     def build() -> list[Any]:
         return [
-            PartialAggregate(window, windows.KEYS, windows.CALLS).build(),
+            PartialAggregate(pane_of(window), windows.KEYS, windows.CALLS).build(),
             PaneAggregate(window, windows.KEYS, windows.CALLS).build(),
         ]
 
     rows = [row for item in history if isinstance(item, list) for row in item]
-    expected = naive_range(rows, window) if isinstance(window, Range) else naive_landmark(rows, window)
+    match window:
+        case Range():
+            expected = naive_range(rows, window)
+        case Landmark():
+            expected = naive_landmark(rows, window)
+        case Cumulative():
+            expected = naive_cumulative(rows, window)
     with mock.patch.object(
         panes, "_BATCH_ROWS", 0 if crowded else 1_000_000
     ):  # as if there were too many rows for one merge

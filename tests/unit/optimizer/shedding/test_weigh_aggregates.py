@@ -24,6 +24,7 @@ SELECTS = {
           FROM t [RANGE 2 SECONDS] GROUP BY k""",
     "a sliding window": "SELECT k, count(*) AS n, avg(v) AS a FROM t [RANGE 1 SECOND SLIDE TUPLE] GROUP BY k",
     "a landmark": "SELECT count(*) AS n, sum(v) AS s FROM t [LANDMARK FROM '2024-01-01 00:00:00' SLIDE 10 SECONDS]",
+    "a cumulative window": "SELECT k, count(*) AS n, sum(v) AS s FROM t [RANGE 10 SECONDS STEP 2 SECONDS] GROUP BY k",
     "a join": "SELECT count(*) AS n, sum(p) AS s FROM (SELECT x.v AS p FROM t [RANGE 1 SECOND] AS x, t [NOW] AS y "
     "WHERE x.k = y.k) [RANGE 5 SECONDS]",
     "a union": """SELECT k, count(*) AS n FROM (SELECT k FROM t WHERE v > 2 UNION ALL

@@ -17,7 +17,7 @@ from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.schema import Schema
 from headrace.model.time import DAY, END, HOUR, MINUTE, SECOND, parse_instant
 from headrace.model.types import Type
-from headrace.model.window import Extent, Landmark, Range, Rows, Session, Sliding, While, Window
+from headrace.model.window import Cumulative, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.plan.binding.binder import bind
 from headrace.plan.binding.expressions.function import ALIASES
 from headrace.plan.check import check
@@ -215,6 +215,7 @@ def test_names_ignore_case_and_outputs_are_unique() -> None:
         ("RANGE 1 MINUTE", Range(MINUTE, MINUTE)),
         ("RANGE 1 MINUTE SLIDE 1 SECOND", Range(MINUTE, SECOND)),
         ("RANGE 1 MINUTE SLIDE TUPLE", Sliding(MINUTE)),
+        ("RANGE 1 DAY STEP 1 HOUR", Cumulative(DAY, HOUR)),
         ("ROWS 10", Rows(10, 10)),
         ("PARTITION BY seg ROWS 10 SLIDE 2", Rows(10, 2, (Column("seg", Type.INT),))),
         ("SESSION 1 SECOND", Session(SECOND)),
