@@ -19,6 +19,9 @@ from headrace.model.time import BEGIN
 from headrace.storage import files
 from headrace.storage.names import file_name
 
+#: In a store, the parts that so many micro-batches have read are deleted together.
+_DELETED_TOGETHER = 16
+
 
 def waiting_parts(origin: str, progress: Progress, directory: Path) -> list[Spooled]:
     """Return the parts of an exchange that are not known to be read."""
@@ -62,14 +65,32 @@ def keeps_parts(end: Offset, directory: Path) -> bool:
     )
 
 
-def forget_parts(end: Offset, directory: Path) -> None:
-    """Delete the parts that were read in a micro-batch that is never repeated."""
-    for origin, exchange in end.exchanges.items():
-        spool = exchange_spool(origin, directory)
-        if exchange.parts is None:
-            spool.remove(part for part in spool.all() if part.number < (exchange.at or 0))
-        else:
-            spool.remove(map(_part, exchange.parts))
+class ReadParts:
+    """Parts that were read in micro-batches that are never repeated, until they are deleted.
+
+    Where a deletion is a request, it is one for several micro-batches. What a process does not delete before it ends is
+    swept by the next one.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._most = _DELETED_TOGETHER if files.is_remote(directory) else 1
+        self._waiting: list[list[Path]] = []  # of each micro-batch
+
+    def add(self, end: Offset) -> None:
+        """Delete the parts that the micro-batch up to an offset has read, now or together with later ones."""
+        read: list[Path] = []
+        for origin, exchange in end.exchanges.items():
+            spool = exchange_spool(origin, self._directory)
+            if exchange.parts is None:
+                read += [spool.path(part) for part in spool.all() if part.number < (exchange.at or 0)]
+            else:
+                read += [spool.path(_part(name)) for name in exchange.parts]
+        if read:
+            self._waiting.append(read)
+        if len(self._waiting) >= self._most:
+            files.remove(*itertools.chain.from_iterable(self._waiting), durable=False)
+            self._waiting = []
 
 
 def sweep_parts(end: Offset, progress: Progress, directory: Path) -> bool:

@@ -27,7 +27,7 @@ from headrace.connectors.connector import (
 from headrace.connectors.connector import Offset as Position
 from headrace.connectors.spool import exchange_spool
 from headrace.driver.deployed import Deployed, Deployments, notes_in
-from headrace.driver.exchanges import exchange_splits, forget_parts, keeps_parts, next_exchange, sweep_parts
+from headrace.driver.exchanges import ReadParts, exchange_splits, keeps_parts, next_exchange, sweep_parts
 from headrace.driver.offset import ExchangeAt, Offset, StreamAt, exchanged
 from headrace.driver.pause import is_paused
 from headrace.driver.progress import Progress, has_progress, read_progress
@@ -57,6 +57,7 @@ class Intake:
         self._left_notes = True  # whether tasks may have left files that nobody has deleted
         self._is_swept = False  # whether what an earlier process left of exchanges is deleted
         self.deployments = Deployments(directory)
+        self._read_parts = ReadParts(directory)
         self._exchanges: set[str] = set()  # those of the last micro-batch that was committed, by origin
         self._settled = Running()  # what was in force in that micro-batch
 
@@ -122,7 +123,7 @@ class Intake:
             self._left_notes = False
         for source, at in self._read(end):
             source.forget(at)
-        forget_parts(end, self.directory)
+        self._read_parts.add(end)
         for origin in self._exchanges - end.exchanges.keys():  # their queries were dropped
             exchange_spool(origin, self.directory).clear()
         if not self._is_swept:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,9 +17,13 @@ from msgspec import Struct
 
 from headrace.errors import OwnerFault
 from headrace.storage import sealed
+from headrace.storage.disk import LocalDisk
 from headrace.storage.storage import Storage, Tag, Write, mount, storage_of
 
 EPOCH_FILE = "epoch.json"
+#: A look is good for so many times as long as it took, where looks are slow, but for so many seconds at most.
+_SLOW = 4.0
+_LONGEST = 60.0
 
 
 class _Token(Struct, frozen=True):
@@ -43,22 +48,32 @@ class Claim(NamedTuple):
 class Fenced:
     """A storage below the directory of a checkpoint, for its owner.
 
-    Where each look costs a request, `patience` says for how many seconds the last one is good enough. They pass for a
-    process that is stopped, too.
+    Where each look costs a request, `patience` says for how many seconds the last one is good enough, or for how many
+    times as long as it took, if that is more. They pass for a process that is stopped, too. Processes of one machine
+    that work for the same owner tell each other in the file `note` when they looked.
     """
 
     def __init__(self, storage: Storage, claim: Claim, *, patience: float = 0.0) -> None:
         self.storage, self.claim, self.patience = storage, claim, patience
+        self.note: Path | None = None
         self._is_lost = False
-        self._looked: float | None = None
+        self._good_until = 0.0  # what the last look of this process said
 
     def is_lost(self) -> bool:
         """Return whether another process has taken over."""
         now = time.monotonic()
-        if not self._is_lost and (self._looked is None or now - self._looked >= self.patience):
+        if not self._is_lost and not self._is_good(now):
             self._is_lost = not self.claim.holds(self.storage)
-            self._looked = now
+            if self.patience and not self._is_lost:
+                self._good_until = now + max(self.patience, min(_SLOW * (time.monotonic() - now), _LONGEST))
+                _write_note(self.note, self._good_until)
         return self._is_lost
+
+    def _is_good(self, now: float) -> bool:
+        """Return whether the last look is good enough, of this process or of another one that works for the owner."""
+        if now >= self._good_until and self.patience:
+            self._good_until = _read_note(self.note, now + _LONGEST)
+        return now < self._good_until
 
     def check(self) -> None:
         """Raise a fault if another process has taken over."""
@@ -114,6 +129,23 @@ class Fenced:
     def sweep(self, directory: Path) -> int:
         self.check()
         return self.storage.sweep(directory)
+
+
+def _read_note(note: Path | None, most: float) -> float:
+    """Return until when a look of another process is good; 0 if there was none."""
+    if note is None:
+        return 0.0
+    try:
+        until = float(note.read_text())
+    except (OSError, ValueError):  # none, or one that is being written
+        return 0.0
+    return until if until <= most else 0.0
+
+
+def _write_note(note: Path | None, until: float) -> None:
+    if note is not None:
+        with suppress(OSError):  # then the others look for themselves
+            LocalDisk().replace(note, lambda file: file.write(repr(until).encode()), durable=False)
 
 
 def owner_fault(directory: Path) -> OwnerFault:

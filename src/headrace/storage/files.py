@@ -88,9 +88,14 @@ def remove(*paths: Path, durable: bool = True) -> None:
         storage_of(paths[0]).remove(paths, durable=durable)
 
 
+def is_remote(path: Path) -> bool:
+    """Return whether each operation on a path is a request to a store."""
+    return isinstance(located(path), ObjectPath)
+
+
 def make_directory(directory: Path) -> None:
     """Make a directory durably, readable for this user only; an object store has none."""
-    if not isinstance(located(directory), ObjectPath):
+    if not is_remote(directory):
         disk.make_directory(directory)
 
 

@@ -31,6 +31,8 @@ _COMMANDS = "commands"
 PATIENCE = 1.0
 #: How the folder with the copies of one owner is named.
 _COPIES = "copies-"
+#: The file beside the copies that says how long the last look at the owner is good.
+_LOOKED = "looked"
 
 
 def mirror(checkpoint: Path) -> None:
@@ -40,15 +42,14 @@ def mirror(checkpoint: Path) -> None:
         folder = scratch_of(place)
         for old in folder.glob(f"{_COPIES}*"):
             shutil.rmtree(old, ignore_errors=True)
-        storage.storage = Mirror(place, Path(tempfile.mkdtemp(prefix=_COPIES, dir=folder)), OBJECTS)
-        storage.patience = PATIENCE
+        _keep(storage, place, Path(tempfile.mkdtemp(prefix=_COPIES, dir=folder)))
 
 
 def end_mirror(checkpoint: Path) -> None:
     """Keep no more copies."""
     storage, copies = storage_of(checkpoint), copies_of(checkpoint)
     if isinstance(storage, Fenced) and copies:
-        storage.storage = OBJECTS
+        storage.storage, storage.note = OBJECTS, None
         shutil.rmtree(copies, ignore_errors=True)
 
 
@@ -62,8 +63,12 @@ def share_mirror(checkpoint: Path, copies: str) -> None:
     """Use the copies that another process of this machine keeps; this one is behind the same fence."""
     place, storage = located(checkpoint), storage_of(checkpoint)
     if copies and isinstance(place, ObjectPath) and isinstance(storage, Fenced):
-        storage.storage = Mirror(place, Path(copies), OBJECTS)
-        storage.patience = PATIENCE
+        _keep(storage, place, Path(copies))
+
+
+def _keep(storage: Fenced, place: ObjectPath, copies: Path) -> None:
+    storage.storage = Mirror(place, copies, OBJECTS)
+    storage.patience, storage.note = PATIENCE, copies / _LOOKED
 
 
 class Mirror:

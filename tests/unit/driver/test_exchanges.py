@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -9,15 +10,18 @@ import polars as pl
 import pytest
 
 from headrace.connectors.spool import Spooled, exchange_spool
-from headrace.driver.exchanges import next_exchange, parts_after, sweep_parts
+from headrace.driver.exchanges import ReadParts, next_exchange, parts_after, sweep_parts
 from headrace.driver.offset import ExchangeAt, Offset
 from headrace.driver.progress import Progress, read_progress
 from headrace.hosts.checkup import check_up
 from headrace.model.streams import exchange_stream, is_exchange_stream
 from headrace.model.time import SECOND
 from headrace.session import Session
+from headrace.storage.location import location
+from headrace.storage.storage import mounted
 from headrace.testing.clock import VirtualClock
 from headrace.testing.deployment import host
+from headrace.testing.deployment.disk import SimulatedDisk
 from headrace.testing.deployment.host import SimulatedDeployment
 
 BEGIN = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
@@ -121,6 +125,31 @@ def test_parts_are_not_swept_once_a_later_micro_batch_has_been_delivered(tmp_pat
     assert spool.all() == [part]
     assert sweep_parts(end, Progress(parts={}, time=9), tmp_path)
     assert spool.all() == []
+
+
+def test_in_a_store_the_parts_of_several_micro_batches_are_deleted_by_one_request() -> None:
+    class Counting(SimulatedDisk):
+        removed = 0
+
+        def remove(self, paths: Iterable[Path], *, durable: bool = True) -> None:
+            self.removed += 1
+            super().remove(paths, durable=durable)
+
+    checkpoint = location("s3://lake/state")
+    with mounted(checkpoint, Counting()) as store:
+        assert isinstance(store, Counting)
+        read_parts = ReadParts(checkpoint)
+        for batch in range(20):
+            origins = ("panes-1", "panes-2")
+            parts = {
+                origin: [exchange_spool(origin, checkpoint).put_part(batch, pl.DataFrame({"k": [1]}), "t0-1").name]
+                for origin in origins
+            }
+            exchanges = {origin: ExchangeAt(at=batch + 1, parts=parts[origin]) for origin in origins}
+            read_parts.add(Offset(time=batch, exchanges=exchanges))
+            read_parts.add(Offset(time=batch, exchanges=dict.fromkeys(origins, ExchangeAt(at=batch + 1, parts=[]))))
+        assert store.removed == 1
+        assert [part.number for part in exchange_spool("panes-1", checkpoint).all()] == [16, 17, 18, 19]
 
 
 def test_what_an_earlier_version_exchanged_is_found_by_listing(tmp_path: Path) -> None:

@@ -108,6 +108,56 @@ def test_where_a_look_costs_a_request_the_last_one_is_good_for_a_while(
     assert fenced.is_lost()
 
 
+def test_processes_that_work_for_one_owner_share_their_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    disk = LocalDisk()
+    disk.replace(tmp_path / EPOCH_FILE, lambda file: file.write(b'{"token": "ours"}'))
+    driver, planner = (Fenced(disk, Claim(tmp_path, "ours"), patience=1.0) for _ in range(2))
+    driver.note = planner.note = tmp_path / "looked"
+    assert not driver.is_lost()
+    disk.replace(tmp_path / EPOCH_FILE, lambda file: file.write(b'{"token": "theirs"}'))
+    now = 100.9
+    assert not planner.is_lost()
+    now = 101.0
+    assert planner.is_lost()
+    assert driver.is_lost()
+
+
+@pytest.mark.parametrize("note", ["", "100.", "1e9", "nonsense"])
+def test_a_note_of_a_look_that_cannot_be_right_is_no_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, note: str
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    (tmp_path / "looked").write_text(note)
+    fenced = Fenced(LocalDisk(), Claim(tmp_path, "ours"), patience=1.0)
+    fenced.note = tmp_path / "looked"
+    assert fenced.is_lost()
+
+
+def test_a_look_that_took_long_is_good_for_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    class Slow(LocalDisk):
+        def read(self, path: Path, start: int = 0) -> bytes:
+            nonlocal now
+            now += 5
+            return super().read(path, start)
+
+    disk = Slow()
+    disk.replace(tmp_path / EPOCH_FILE, lambda file: file.write(b'{"token": "ours"}'))
+    fenced = Fenced(disk, Claim(tmp_path, "ours"), patience=1.0)
+    assert not fenced.is_lost()
+    assert now == 105
+    now = 119
+    assert not fenced.is_lost()
+    assert now == 119
+    now = 120
+    assert not fenced.is_lost()
+    assert now == 125
+
+
 def test_a_storage_can_be_put_behind_a_fence(tmp_path: Path) -> None:
     ownership = Ownership(tmp_path)
     ownership.take()

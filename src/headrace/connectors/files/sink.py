@@ -28,6 +28,8 @@ OPTIONS = ("path", "format", "roll_bytes", "roll_interval", "partition_by")
 #: Results wait until there are enough for a file if one of these is given.
 _ROLLING = ("roll_bytes", "roll_interval", "partition_by")
 _STAGING = "_staging"
+#: In a store, orphans are looked for after so many micro-batches.
+_SWEPT_AFTER = 16
 #: The name under which a task stages results begins with its micro-batch.
 _STAGED = re.compile(r"b(\d+)-", re.ASCII)
 
@@ -105,6 +107,7 @@ class FilesSink:
         self._folders = folder_columns(connector)
         self._newest: int | None = None  # batch that was begun; a later one is written for the first time
         self._may_have_orphans = False  # staged by attempts of tasks that were lost
+        self._next_sweep = 0  # batch from which on they are looked for
         self._is_local = not isinstance(self._target.directory, ObjectPath)
         if not self._is_local:
             return
@@ -142,10 +145,7 @@ class FilesSink:
                 # an earlier try may have left more parts, with gaps if it died here
                 stale = [name for name in files.names(directory) if _is_part(name, stem, len(staged))]
                 files.remove(*(directory / name for name in stale))
-            if staged or self._may_have_orphans:
-                orphans = [name for name in files.names(directory / _STAGING) if is_orphan(name, batch)]
-                files.remove(*(directory / _STAGING / name for name in orphans), durable=False)
-            self._may_have_orphans = bool(staged)
+            self._remove_orphans(batch, is_staging=bool(staged))
         except OSError as error:
             raise self._fault(error) from error
 
@@ -189,6 +189,16 @@ class FilesSink:
             files.move(moves)
         except FileNotFoundError:
             files.move([(source, destination) for source, destination in moves if _is_staged(source, destination)])
+
+    def _remove_orphans(self, batch: int, *, is_staging: bool) -> None:
+        """Delete what attempts of tasks staged that were lost; in a store, whose listings cost, not each time."""
+        if (is_staging or self._may_have_orphans) and batch >= self._next_sweep:
+            staging = self._target.directory / _STAGING
+            orphans = [name for name in files.names(staging) if is_orphan(name, batch)]
+            files.remove(*(staging / name for name in orphans), durable=False)
+            self._next_sweep = batch if self._is_local else batch + _SWEPT_AFTER
+            self._may_have_orphans = False
+        self._may_have_orphans |= is_staging
 
     def _put(self, path: Path, rows: pl.DataFrame) -> None:
         names = [name for name in self._schema.names if name in rows.columns]
