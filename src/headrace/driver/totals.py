@@ -24,6 +24,7 @@ from headrace.engine.statistics import (
 )
 from headrace.graph.graph import Arc
 from headrace.model.time import MILLISECOND
+from headrace.storage.requests import added
 from headrace.worker.wire import GuardSeen, Report
 
 #: So many guards that are not active any more stay in the statistics.
@@ -75,6 +76,7 @@ class Totals:
             purged=before.purged + sum(report.purged for report in reports),
             shed=shed,
             sent=sent or SentStatistics(),
+            stores=added([before.stores, *(report.stores for report in reports)]),
         )
 
     def _forget_vertices(self, running: Running) -> None:

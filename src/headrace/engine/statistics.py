@@ -11,6 +11,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from headrace.storage.requests import Requests
+
 
 class VertexCounts(Struct, array_like=True):
     """What one vertex did, and what it holds now; on the wire without names, for there are many of them."""
@@ -232,3 +234,4 @@ class Statistics(Struct, frozen=True):
     purged: int = 0  # rows of state that feedback removed
     shed: Mapping[tuple[str, int], ShedStatistics] = {}  # by arc: reader and port
     sent: SentStatistics = SentStatistics()
+    stores: Mapping[str, Requests] = {}  # requests of tasks, by store

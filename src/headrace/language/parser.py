@@ -30,7 +30,7 @@ STATEMENTS = (
 )  # fmt: skip
 SHOWN: tuple[statements.Shown, ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
-    "SETTINGS", "BUCKETS",
+    "SETTINGS", "BUCKETS", "STORES",
 )  # fmt: skip
 DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = (
     "QUERY",

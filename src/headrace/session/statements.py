@@ -43,6 +43,8 @@ from headrace.session.rules import create_rule, create_sink, declare_event, enab
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.stints import with_activation
 from headrace.session.transaction import Transaction, digest_of
+from headrace.storage.mirror import left_requests
+from headrace.storage.storage import OBJECTS
 
 #: How long a DEMAND waits for the micro-batch that answers it.
 DEMAND_SECONDS = 30.0
@@ -188,6 +190,11 @@ class Statements:
             self._deployment.failure(),
             read_progress(self._deployments.directory).budget if statement.what == "SETTINGS" else None,
             [note for report in self._deployment.delivery.reports for note in report.buckets],
+            {
+                "driver": OBJECTS.counted,
+                "planning": left_requests(self._deployments.directory),
+                "tasks": self._statistics.stores,
+            },
         ).redacted()
 
     def _describe(self, statement: statements.Describe, transaction: Transaction) -> None:

@@ -18,9 +18,11 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from headrace.storage import requests
 from headrace.storage.disk import LocalDisk
 from headrace.storage.fence import EPOCH_FILE, Fenced, unfenced
 from headrace.storage.location import ObjectPath, located
+from headrace.storage.requests import Requests
 from headrace.storage.scratch import scratch_of
 from headrace.storage.storage import OBJECTS, Storage, Tag, Write, storage_of
 
@@ -33,6 +35,8 @@ PATIENCE = 1.0
 _COPIES = "copies-"
 #: The file beside the copies that says how long the last look at the owner is good.
 _LOOKED = "looked"
+#: The file beside the copies that says how many requests the other process has made.
+_REQUESTS = "requests"
 
 
 def mirror(checkpoint: Path) -> None:
@@ -71,11 +75,26 @@ def _keep(storage: Fenced, place: ObjectPath, copies: Path) -> None:
     storage.patience, storage.note = PATIENCE, copies / _LOOKED
 
 
+def leave_requests(checkpoint: Path) -> None:
+    """Leave what this process has counted of its requests beside the copies that it shares with the owner."""
+    storage = unfenced(checkpoint)
+    if isinstance(storage, Mirror) and storage.told != (counted := OBJECTS.counted):
+        storage.told = counted
+        requests.leave(storage.copies / _REQUESTS, counted)
+
+
+def left_requests(checkpoint: Path) -> dict[str, Requests]:
+    """Return what the process that shares the copies of this one has counted of its requests."""
+    storage = unfenced(checkpoint)
+    return requests.left(storage.copies / _REQUESTS) if isinstance(storage, Mirror) else {}
+
+
 class Mirror:
     """A storage for one checkpoint: the small files also on the local disk, all others in the store only."""
 
     def __init__(self, checkpoint: ObjectPath, copies: Path, store: Storage) -> None:
         self.copies = copies
+        self.told: dict[str, Requests] = {}  # that this process has counted
         self._checkpoint = checkpoint
         self._store = store
         self._disk = LocalDisk()

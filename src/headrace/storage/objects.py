@@ -27,11 +27,14 @@ from typing import Any, TypeVar
 from headrace import extras
 from headrace.storage.location import ObjectPath, located
 from headrace.storage.object_settings import store_options
+from headrace.storage.requests import Requests
 from headrace.storage.segments import Segments
 
 #: How often a request is tried, and the longest pause before each further try, in seconds.
 TRIES = 8
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0)
+#: After so many tries the log warns that a store does not answer.
+_TOLD_AFTER = 4
 #: So many objects are deleted by one request.
 _DELETED_AT_ONCE = 1000
 #: The status of an answer, and what S3 and Azure call the error.
@@ -42,14 +45,6 @@ _PASSING = ("408", "409", "429", "500", "502", "503", "504")
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
 _T = TypeVar("_T")
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The requests that this process has made, and how many of them were repetitions."""
-
-    requests: int = 0
-    repeated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +67,29 @@ class ObjectStorage:
         self._stores: dict[tuple[int, str, str, str], Any] = {}
         self._segments = Segments(self)
         self._lock = threading.Lock()
-        self._counts = Counts()
+        self._counted: dict[str, Requests] = {}  # by store
+        self._taken: dict[str, Requests] = {}  # of these, as they were when they were last taken
 
     @property
-    def counts(self) -> Counts:
-        return self._counts
+    def counted(self) -> dict[str, Requests]:
+        """The requests that this process has made, by store."""
+        with self._lock:
+            return dict(self._counted)
+
+    def take_counted(self) -> dict[str, Requests]:
+        """Return the requests that this process has made since this was called last."""
+        now = self.counted
+        before, self._taken = self._taken, now
+        return {
+            store: Requests(
+                requests.made - known.made,
+                requests.repeated - known.repeated,
+                requests.failed - known.failed,
+                requests.fault,
+            )
+            for store, requests in now.items()
+            if requests != (known := before.get(store, Requests()))
+        }
 
     def read(self, path: Path, start: int = 0) -> bytes:
         at, options = _object(path), {"range": {"offset": start}} if start else None
@@ -220,8 +233,7 @@ class ObjectStorage:
         """Make a request, again if it fails for a passing reason."""
         store = self._store(at)
         for tried in range(TRIES):
-            with self._lock:
-                self._counts = Counts(self._counts.requests + 1, self._counts.repeated + (tried > 0))
+            self._count(at, Requests(made=1, repeated=int(tried > 0)))
             try:
                 return request(store)
             except Exception as error:
@@ -229,10 +241,23 @@ class ObjectStorage:
                     raise
                 fault, may_pass = _fault_of(error, at, tried + 1)
                 if not may_pass or tried + 1 == TRIES:
+                    if not isinstance(fault, FileNotFoundError | _Refused | _BeyondEnd):
+                        self._count(at, Requests(failed=1, fault=str(fault.strerror)))
                     raise fault from error
-                _LOG.info("%s: %s; trying again", at, fault.strerror)
+                self._count(at, Requests(fault=str(fault.strerror)))
+                _LOG.log(
+                    logging.WARNING if tried + 1 == _TOLD_AFTER else logging.INFO,
+                    "%s: %s; trying again",
+                    at,
+                    fault.strerror,
+                )
                 self._pause(_PAUSES[tried] * self._chance())
         raise AssertionError("the last try returns or raises")
+
+    def _count(self, at: ObjectPath, requests: Requests) -> None:
+        store = f"{at.scheme}://{at.bucket}"
+        with self._lock:
+            self._counted[store] = self._counted.get(store, Requests()).plus(requests)
 
     def _store(self, at: ObjectPath) -> Any:
         """Return the client of a bucket; one for each process, since its connections do not survive a fork."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from headrace.engine.shedding.shedders import ShedSeen
 from headrace.engine.statistics import QueueStatistics, VertexCounts
 from headrace.model.time import BEGIN
+from headrace.storage.requests import Requests, added
 from headrace.worker.wire import Kind, Report, Row, Wait, decode_report, encode
 
 
@@ -14,12 +17,18 @@ class TaskRows:
     """The rows that a task sends to the driver: those of each bucket as they come, but one report at the end.
 
     `buckets` are those of the task. All of them run in every micro-batch, since each gets a control. `finish` returns
-    what was held back until all have run.
+    what was held back until all have run; `requests`, what the process has asked of stores since its last task.
     """
 
-    def __init__(self, buckets: Collection[int], finish: Callable[[], Iterable[Row]]) -> None:
+    def __init__(
+        self,
+        buckets: Collection[int],
+        finish: Callable[[], Iterable[Row]],
+        requests: Callable[[], dict[str, Requests]] = dict,
+    ) -> None:
         self._missing = set(buckets)
         self._finish = finish
+        self._requests = requests
         self._reports: list[Row] = []
 
     def after(self, bucket: int, rows: Iterable[Row]) -> Iterator[Row]:
@@ -35,13 +44,14 @@ class TaskRows:
             yield from self._finish()
         elif not self._missing:
             yield from self._finish()
-            yield _merged_row(self._reports)
+            yield _merged_row(self._reports, self._requests())
 
 
-def _merged_row(rows: Sequence[Row]) -> Row:
-    if len(rows) == 1:
+def _merged_row(rows: Sequence[Row], stores: dict[str, Requests]) -> Row:
+    if len(rows) == 1 and not stores:
         return rows[0]
     report = merged([decode_report(row.payload) for row in rows])
+    report = msgspec.structs.replace(report, stores=added([report.stores, stores]))
     return Row(rows[0].bucket, Kind.REPORT, "", 0, max(row.n for row in rows), encode(report))
 
 
@@ -70,6 +80,7 @@ def merged(reports: Sequence[Report]) -> Report:
         waiting=_least(report.waiting for report in reports),
         shed=_shed(shed for report in reports for shed in report.shed),
         queues=_queues(report.queues for report in reports),
+        stores=added(report.stores for report in reports),
     )
 
 

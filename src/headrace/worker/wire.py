@@ -22,6 +22,7 @@ from headrace.engine.statistics import QueueStatistics, StreamCounts, VertexCoun
 from headrace.errors import HostFault
 from headrace.model.page import Page
 from headrace.model.stint import Stint
+from headrace.storage.requests import Requests
 
 
 class Kind(IntEnum):
@@ -176,6 +177,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     waiting: dict[str, int] = {}  # by Output and Exchange: when the oldest of what is unread before it arrived
     shed: list[ShedSeen] = []  # by these buckets in this micro-batch
     queues: QueueStatistics = QueueStatistics()
+    stores: dict[str, Requests] = {}  # requests that the process has made since it reported last
 
     def all_shed(self) -> list[ShedSeen]:
         """Return what these buckets shed, and what the ingest tasks that sent them their counts did."""

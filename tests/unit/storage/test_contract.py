@@ -214,7 +214,11 @@ def test_faults_that_pass_do_not_show(place: tuple[Storage, Path], proxy: Proxy,
     assert storage.read_appended(directory / "log") == b"".join(content.values())
     assert all(storage.read(directory / name) == data + b" swapped" for name, data in content.items())
     assert isinstance(storage, ObjectStorage)
-    assert 0 < storage.counts.repeated < storage.counts.requests
+    (requests,) = storage.counted.values()
+    assert 0 < requests.repeated < requests.made
+    assert requests.failed == 0
+    assert storage.take_counted() == storage.counted
+    assert storage.take_counted() == {}
 
 
 @pytest.mark.objects

@@ -12,6 +12,7 @@ from headrace.engine.statistics import QueueStatistics, VertexCounts
 from headrace.model.stint import Stint
 from headrace.model.time import BEGIN
 from headrace.session import Session
+from headrace.storage.requests import Requests
 from headrace.testing.watching import local_host
 from headrace.worker.reports import TaskRows, least_bounds, least_waits, merged
 from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Wait, decode_report, encode
@@ -93,6 +94,13 @@ def test_the_last_bucket_of_a_task_reports_for_all() -> None:
     assert (last.kind, last.n) == (Kind.REPORT, 7)
     report = decode_report(last.payload)
     assert ([note.bucket for note in report.buckets], report.asked) == ([9, 4, 2], 15)
+
+
+def test_a_report_says_what_the_process_has_asked_of_stores() -> None:
+    row = Row(4, Kind.REPORT, "", 0, 7, encode(Report(buckets=[BucketNote(4)], time=3)))
+    requests = {"s3a://lake": Requests(5, 1, fault="503")}
+    (sent,) = TaskRows([4], list, lambda: requests).after(4, [row])
+    assert decode_report(sent.payload).stores == requests
 
 
 def test_a_bucket_of_another_task_is_not_kept_waiting() -> None:

@@ -58,7 +58,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "Inspect": (
         ("SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES", "SHOW QUERIES;"),
-        ("SHOW STATISTICS | FEEDBACK | SHEDDING | DECISIONS | SETTINGS | BUCKETS", "SHOW STATISTICS;"),
+        ("SHOW STATISTICS | FEEDBACK | SHEDDING | DECISIONS | SETTINGS | BUCKETS | STORES", "SHOW STATISTICS;"),
         ("DESCRIBE", "DESCRIBE bids;"),
         ("EXPLAIN [ANALYZE | CAPACITY | JSON]", "EXPLAIN SELECT item FROM bids;"),
     ),

@@ -105,11 +105,12 @@ class _Task:
 
     def __init__(self, directory: Path, batch: int, number: int, buckets: Sequence[int], tasks: int) -> None:
         from headrace.driver.staged_results import BucketStager, Writer, allowance_of
+        from headrace.storage.storage import OBJECTS
         from headrace.worker.reports import TaskRows
 
         writer = Writer(directory, f"b{batch}-{number}", batch=batch, task=number)
         self.stager = BucketStager(writer, allowance_of(tasks))
-        self.rows = TaskRows(buckets, self.stager.finish)
+        self.rows = TaskRows(buckets, self.stager.finish, OBJECTS.take_counted)
 
 
 class _SparkStore:

@@ -114,12 +114,16 @@ class HeadraceReader(DataSourceStreamReader):
         from headrace.engine.clock import SystemClock
         from headrace.hosts.spark.telling import telling
         from headrace.storage.fence import check_owner
+        from headrace.storage.mirror import leave_requests
 
         with telling():
             before = _from_spark(start)
-            latest = self.intake.latest(before, SystemClock().now())
-            if latest != before:
-                check_owner(self.directory)  # before Spark writes it into its log
+            try:
+                latest = self.intake.latest(before, SystemClock().now())
+                if latest != before:
+                    check_owner(self.directory)  # before Spark writes it into its log
+            finally:
+                leave_requests(self.directory)
             return _to_spark(latest)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:

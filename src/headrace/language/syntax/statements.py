@@ -34,6 +34,7 @@ Shown: TypeAlias = Literal[
     "DECISIONS",
     "SETTINGS",
     "BUCKETS",
+    "STORES",
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Query, Rule, Stream, Table
@@ -19,6 +19,7 @@ from headrace.session.listings.settings import setting_text, show_settings
 from headrace.session.outcome import Listing
 from headrace.session.promises import unshed_places
 from headrace.session.stints import state_of
+from headrace.storage.requests import Requests
 from headrace.worker.wire import BucketNote
 
 #: Columns whose numbers only the process that runs the queries knows.
@@ -37,10 +38,12 @@ def show(
     failure: HeadraceError | None = None,
     budget: int | None = None,
     buckets: Sequence[BucketNote] = (),
+    stores: Mapping[str, Mapping[str, Requests]] | None = None,
 ) -> Listing:
     """List the definitions of a kind, or the statistics of every vertex; after a `failure` no query runs.
 
-    `budget` is what the controller calculated, in nanoseconds; `buckets`, what they reported last.
+    `budget` is what the controller calculated, in nanoseconds; `buckets`, what they reported last; `stores`, the
+    requests of each kind of process, by store.
     """
     match what:
         case "STREAMS":
@@ -81,6 +84,8 @@ def show(
             return show_settings(running, budget)
         case "BUCKETS":
             return _buckets(buckets)
+        case "STORES":
+            return _stores(stores or {})
         case _:
             return _operators(names_in(running), statistics)
 
@@ -100,6 +105,19 @@ def _buckets(notes: Sequence[BucketNote]) -> Listing:
             )
             for note in sorted(notes, key=lambda note: note.bucket)
         ),
+    )
+
+
+def _stores(requests: Mapping[str, Mapping[str, Requests]]) -> Listing:
+    """List object stores with the requests that processes have made of them."""
+    rows = [
+        (store, process, counted.made, counted.repeated, counted.failed, counted.fault)
+        for process, by_store in requests.items()
+        for store, counted in by_store.items()
+    ]
+    return Listing(
+        ("store", "process", "requests", "repeated", "given up", "last fault"),
+        tuple(sorted(rows, key=lambda row: row[0])),
     )
 
 
