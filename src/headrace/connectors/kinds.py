@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,18 +18,19 @@ from headrace.connectors.files.rolling_sink import files_sink
 from headrace.connectors.files.sink import check_files_sink
 from headrace.connectors.files.source import FilesSource, check_files
 from headrace.connectors.generator.source import GeneratorSource
-from headrace.connectors.kafka.publishing import PublishingSink, kafka_sink
+from headrace.connectors.kafka.publishing import PUBLISHED_STAGING, PublishingSink, kafka_sink
 from headrace.connectors.kafka.sink import check_kafka_sink, publishers_of
 from headrace.connectors.kafka.source import KafkaSource, check_kafka
 from headrace.connectors.memory import MemorySink
 from headrace.connectors.options import check_names, near, require
 from headrace.connectors.secrets import resolved, with_secrets
 from headrace.connectors.socket import SocketSource, address
-from headrace.connectors.spark import SparkSink
+from headrace.connectors.spark import SPARK_STAGING, SparkSink
 from headrace.connectors.spool import raised_source, spool_source
 from headrace.errors import NameFault, QueryError
 from headrace.model.calendar import beyond_calendar
 from headrace.model.schema import Schema
+from headrace.storage import files
 
 #: A stream and the session's checkpoint directory, where a source may keep files under `sources/<stream>/`.
 MakeSource: TypeAlias = Callable[[Stream, Path], Source]
@@ -89,6 +90,15 @@ def can_stage(connector: Connector) -> bool:
 def make_staging_sink(query: str, connector: Connector, schema: Schema, checkpoint: Path) -> StagingSink:
     """Make a sink into which tasks write, with its secrets."""
     return STAGING_SINKS[connector.kind](query, resolved(connector, where=f"query {query}: "), schema, checkpoint)
+
+
+def delete_staged(checkpoint: Path, open_sinks: Iterable[Sink]) -> None:
+    """Delete what tasks left in a checkpoint for sinks, except for those that are open."""
+    kept = {sink.staging for sink in open_sinks if isinstance(sink, SparkSink | PublishingSink)}
+    for folder in (checkpoint / SPARK_STAGING, checkpoint / PUBLISHED_STAGING):
+        for directory in (folder / name for name in files.names(folder)):
+            if directory not in kept:
+                files.remove_directory(directory)
 
 
 def check_source(stream: Stream) -> None:

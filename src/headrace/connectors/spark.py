@@ -9,6 +9,7 @@ pass through the driver.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
@@ -23,12 +24,17 @@ from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.types import Type
 from headrace.storage import files
+from headrace.storage.location import ObjectPath, absolute, located
 from headrace.storage.names import file_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SUFFIX = ".parquet"
+#: Where tasks leave results, in a checkpoint.
+SPARK_STAGING = Path("sinks", "spark")
+#: What Hadoop takes for a pattern of names.
+_PATTERN = re.compile(r"[\\*?\[\]{}]")
 
 
 class SparkSink:
@@ -41,7 +47,7 @@ class SparkSink:
         self._format = self._options.pop("format")
         self._mode = self._options.pop("mode", "append")
         self._application = f"{checkpoint.name}-{query}"
-        self._directory = checkpoint / "sinks" / "spark" / file_name(query)
+        self.staging = checkpoint / SPARK_STAGING / file_name(query)
         self._is_staging = False  # whether tasks have staged results of the last micro-batch
 
     def stage(self, page: Page, name: str) -> str:
@@ -53,7 +59,7 @@ class SparkSink:
             files.replace_by(self._path(name), rows.write_parquet)
         except OSError as error:
             raise SinkFault(
-                f"results of {self._query} cannot be written to {self._directory}: {error.strerror}",
+                f"results of {self._query} cannot be written to {self.staging}: {error.strerror}",
                 hint="free space; then start again",
             ) from error
         return name
@@ -76,15 +82,15 @@ class SparkSink:
                 ) from error
         if staged or self._is_staging:
             # not those of this micro-batch: another sink of the query may still read them
-            old = [name for name in files.names(self._directory) if is_orphan(name, batch)]
-            files.remove(*(self._directory / name for name in old), durable=False)
+            old = [name for name in files.names(self.staging) if is_orphan(name, batch)]
+            files.remove(*(self.staging / name for name in old), durable=False)
         self._is_staging = bool(staged)
 
     def sweep(self) -> int:
         """Delete what tasks staged, while no task runs."""
-        staged = [self._directory / name for name in files.names(self._directory)]
+        staged = [self.staging / name for name in files.names(self.staging)]
         files.remove(*staged, durable=False)
-        return files.sweep(self._directory) + len(staged)
+        return files.sweep(self.staging) + len(staged)
 
     def close(self) -> None:
         """Release nothing."""
@@ -94,17 +100,27 @@ class SparkSink:
         return [field.name for field in self._schema if field.type is Type.INTERVAL]
 
     def _path(self, name: str) -> Path:
-        return self._directory / f"{name}{_SUFFIX}"
+        return self.staging / f"{name}{_SUFFIX}"
 
     def _frames(self, session: SparkSession, pages: Sequence[Page], staged: Sequence[str]) -> Iterator[DataFrame]:
         if pages:
             rows = pl.concat([page.visible().select(self._schema.names) for page in pages])
             yield session.createDataFrame(rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
         if staged:
-            rows_of_tasks = session.read.parquet(*(str(self._path(name)) for name in staged))
+            rows_of_tasks = session.read.parquet(*(url_for_spark(self._path(name)) for name in staged))
             microsecond = dict.fromkeys(self._spans, " * INTERVAL '0.000001' SECOND")
             columns = [(_quoted(name), microsecond.get(name, "")) for name in self._schema.names]
             yield rows_of_tasks.selectExpr(*(f"{column}{factor} AS {column}" for column, factor in columns))
+
+
+def url_for_spark(path: Path) -> str:
+    """Return a place as Spark's readers take it: with its scheme, and without a pattern in it.
+
+    Without a scheme, Spark would look in its default file system, which on a cluster may be another one.
+    """
+    place = located(path)
+    text = str(place) if isinstance(place, ObjectPath) else f"file://{absolute(place)}"
+    return _PATTERN.sub(r"\\\g<0>", text)
 
 
 def _quoted(name: str) -> str:

@@ -24,6 +24,7 @@ from headrace.commands.tables import sweep_tables
 from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
 from headrace.connectors.kafka.publishing import Publish, PublishingSink
+from headrace.connectors.kinds import delete_staged
 from headrace.connectors.spool import Spooled, exchange_spool, stream_spool
 from headrace.driver.deployed import notes_in
 from headrace.driver.exchanges import clear_parts, parts_after
@@ -82,6 +83,7 @@ class Delivery:
         self._opened: dict[str, tuple[tuple[Connector, ...], Schema]] = {}
         self._writers = ThreadPoolExecutor(_WRITERS, "files") if threads else None
         self._is_open = False
+        self._has_leftovers = True  # whether sinks that were closed, also by an earlier process, may have left files
         self._is_over = False  # whether a draining deployment has delivered everything
 
     @property
@@ -107,6 +109,7 @@ class Delivery:
         for name in [name for name in self.sinks if self._opened[name] != targets.get(name)]:
             for sink in self.sinks.pop(name):
                 sink.close()
+            self._has_leftovers = True
         for name, (sinks, schema) in targets.items():
             if name not in self.sinks:
                 self._opened[name] = sinks, schema
@@ -165,6 +168,7 @@ class Delivery:
         ended = self._has_ended(reports, running)
         written = self._exchange(batch, arrived)
         failed = self._write(batch, results, running)
+        self._delete_leftovers()
         self.demanded = dict([*self.demanded.items(), *arrived.demanded.items()][-_KEPT_ANSWERS:])
         detected = {result.query: result.detected for result in results if result.detected is not None}
         self.reactions.react(batch, running, detected, ended=ended)
@@ -274,6 +278,12 @@ class Delivery:
             with _writing(query, connector):
                 written.result()
         return counts
+
+    def _delete_leftovers(self) -> None:
+        """Delete what tasks left for sinks of dropped queries: no micro-batch that has them is repeated any more."""
+        if self._has_leftovers:
+            self._has_leftovers = False
+            delete_staged(self.directory, [sink for sinks in self.sinks.values() for sink in sinks])
 
     def _tell(self, batch: int, result: QueryResults, failed: FailedResults) -> None:
         """Give results to subscribers; one that raises does not stop the deployment."""

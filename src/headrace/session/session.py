@@ -44,7 +44,7 @@ from headrace.storage.location import ObjectPath, location, resolved
 from headrace.storage.mirror import end_mirror, mirror
 from headrace.storage.object_settings import configure
 from headrace.storage.owner import Ownership
-from headrace.storage.temporary import temporary_checkpoint
+from headrace.storage.temporary import sweep_once, temporary_checkpoint
 from headrace.worker.ingest import PAGE_TUPLES
 
 #: Seconds between the starts of micro-batches, at least; Spark alone makes dozens of requests of a store for each.
@@ -107,6 +107,8 @@ class Session:
         self._temporary = checkpoint is None
         self.directory = temporary_checkpoint() if checkpoint is None else resolved(location(str(checkpoint)))
         configure(launch.conf)
+        if isinstance(self.directory, ObjectPath):
+            sweep_once()
         if host == "spark" and isinstance(self.directory, ObjectPath):
             from headrace.hosts.spark.stores import learn_stores  # here, as below
 

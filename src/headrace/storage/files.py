@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from headrace.storage import disk
@@ -97,6 +98,15 @@ def make_directory(directory: Path) -> None:
     """Make a directory durably, readable for this user only; an object store has none."""
     if not is_remote(directory):
         disk.make_directory(directory)
+
+
+def remove_directory(directory: Path) -> None:
+    """Delete the files in a directory, and the directory if nothing else is in it; some may come back after a crash."""
+    sweep(directory)
+    remove(*(directory / name for name in names(directory)), durable=False)
+    if not is_remote(directory):
+        with suppress(OSError):
+            directory.rmdir()
 
 
 def force(directory: Path) -> None:

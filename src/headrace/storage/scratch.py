@@ -14,6 +14,9 @@ from pathlib import Path
 from headrace.errors import HostFault
 from headrace.storage.location import ObjectPath, located
 
+#: How the folders among the temporary files are named; the user's number and a digest follow.
+PREFIX = "headrace-scratch-"
+
 
 def scratch_of(checkpoint: Path) -> Path:
     """Return where the scratch files of a checkpoint are; make the folder if it is not the checkpoint itself."""
@@ -21,7 +24,7 @@ def scratch_of(checkpoint: Path) -> Path:
     if not isinstance(place, ObjectPath):
         return place
     digest = hashlib.blake2b(str(place).encode(), digest_size=10).hexdigest()
-    folder = Path(tempfile.gettempdir()) / f"headrace-scratch-{os.getuid()}-{digest}"
+    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getuid()}-{digest}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()

@@ -1,7 +1,7 @@
 """Checkpoints of sessions without one: temporary directories, which go with their session.
 
 A session that is killed leaves its directory. The next session of the same user deletes those that are older than a day
-and have no owner.
+and have no owner. The same holds for the scratch folders of checkpoints in object stores, which outlive their sessions.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from functools import cache
 from pathlib import Path
 
 from headrace.errors import HostFault
+from headrace.storage import scratch
 from headrace.storage.owner import OWNER_FILE, Ownership
 
 _LOG = logging.getLogger(__name__)
 _PREFIX = "headrace-"
 #: As `mkdtemp` names them; other programs, and ours, have longer names.
 _NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
+_SCRATCH = re.compile(scratch.PREFIX + r"\d+-[0-9a-f]{20}")
 #: What lies in a checkpoint as soon as it is not empty.
 _OURS = ("format.json", OWNER_FILE)
 #: In seconds.
@@ -31,12 +33,17 @@ OLD = 24 * 3600.0
 
 def temporary_checkpoint() -> Path:
     """Return a new directory for a checkpoint that is not kept."""
-    _sweep_once(Path(tempfile.gettempdir()))
+    sweep_once()
     return Path(tempfile.mkdtemp(prefix=_PREFIX))
 
 
+def sweep_once() -> None:
+    """Delete what killed sessions left among the temporary files, if this process has not done it yet."""
+    _sweep_once(Path(tempfile.gettempdir()))
+
+
 def sweep(parent: Path, now: float) -> int:
-    """Delete old checkpoints of this user in a directory that have no owner; return how many."""
+    """Delete old checkpoints and scratch folders of this user in a directory that have no owner; return how many."""
     swept = 0
     with suppress(OSError):
         for entry in os.scandir(parent):
@@ -48,16 +55,20 @@ def sweep(parent: Path, now: float) -> int:
 @cache
 def _sweep_once(parent: Path) -> None:
     if swept := sweep(parent, time.time()):
-        _LOG.info("deleted %d temporary checkpoints of sessions that were killed, in %s", swept, parent)
+        _LOG.info("deleted %d temporary folders of sessions that have ended, in %s", swept, parent)
 
 
 def _is_old(entry: os.DirEntry[str], now: float) -> bool:
-    """Return whether an entry is a checkpoint of this user that nobody has written into for long."""
-    if not _NAME.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
+    """Return whether an entry is a checkpoint or scratch folder of this user that nobody has written into for long."""
+    is_scratch = _SCRATCH.fullmatch(entry.name) is not None
+    if not (is_scratch or _NAME.fullmatch(entry.name)) or not entry.is_dir(follow_symlinks=False):
         return False
     status = entry.stat(follow_symlinks=False)
     if status.st_uid != os.getuid() or now - status.st_mtime < OLD:
         return False
+    if is_scratch:  # of a task, on a machine without the owner, only the folders inside change
+        with os.scandir(entry.path) as inside_it:
+            return all(now - inner.stat(follow_symlinks=False).st_mtime >= OLD for inner in inside_it)
     inside = os.listdir(entry.path)
     return not inside or any(name in inside for name in _OURS)
 

@@ -8,7 +8,9 @@ import pytest
 
 from headrace.session import Session
 from headrace.storage.format import write_format
+from headrace.storage.location import location
 from headrace.storage.owner import Ownership
+from headrace.storage.scratch import scratch_of
 from headrace.storage.temporary import OLD, sweep, temporary_checkpoint
 
 NOW = 2e9
@@ -50,6 +52,25 @@ def test_only_old_checkpoints_without_an_owner_are_deleted(tmp_path: Path) -> No
     assert sweep(tmp_path, NOW) == 1
     assert not owned.exists()
     assert sweep(tmp_path / "nothing", NOW) == 0
+
+
+def test_scratch_folders_that_nobody_uses_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    old, working, owned = (scratch_of(location(f"s3://lake/{name}")) for name in ("old", "working", "owned"))
+    for folder in (old, working, owned):
+        (folder / "notes").mkdir()
+        (folder / "notes" / "7.task0").touch()
+    owner = Ownership(owned, is_private=True)
+    owner.take()
+    for path in (*old.iterdir(), *owned.iterdir(), old, working, owned):
+        os.utime(path, (NOW - OLD - 1, NOW - OLD - 1))
+    os.utime(working / "notes", (NOW - OLD + 1, NOW - OLD + 1))
+    assert sweep(tmp_path, NOW) == 1
+    assert sorted(tmp_path.iterdir()) == sorted([working, owned])
+    owner.release()
+    os.utime(owned, (NOW - OLD - 1, NOW - OLD - 1))
+    assert sweep(tmp_path, NOW) == 1
+    assert list(tmp_path.iterdir()) == [working]
 
 
 def test_a_checkpoint_of_a_session_that_was_killed_is_recognized(

@@ -31,6 +31,8 @@ from headrace.storage.names import file_name
 
 _SUFFIX = ".arrow"
 _SENDING = "sending.json"
+#: Where tasks leave results, in a checkpoint.
+PUBLISHED_STAGING = Path("sinks", "published")
 
 
 class Sending(Struct, frozen=True, kw_only=True):
@@ -81,7 +83,7 @@ class PublishingSink(KafkaSink):
 
     def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
         super().__init__(query, connector, schema, checkpoint)
-        self._directory = checkpoint / "sinks" / "published" / file_name(f"{query}-{self._target.place.topic}")
+        self.staging = checkpoint / PUBLISHED_STAGING / file_name(f"{query}-{self._target.place.topic}")
         self.reference = connector
         self.publish: Publish = publish_in_order
         self._sending: Sending | None = None
@@ -108,9 +110,7 @@ class PublishingSink(KafkaSink):
         if sending.batch == batch:
             self.publish(
                 [
-                    Publication(
-                        f"{self.name}-{number}", self.reference, self._schema, str(self._directory), batch, share
-                    )
+                    Publication(f"{self.name}-{number}", self.reference, self._schema, str(self.staging), batch, share)
                     for number, share in enumerate(sending.shares)
                     if share
                 ]
@@ -120,9 +120,9 @@ class PublishingSink(KafkaSink):
         """Delete what tasks staged and nobody sends, while no task runs."""
         sending = self._read()
         kept = set() if sending is None else sending.names()
-        stale = [name for name in files.names(self._directory) if name != _SENDING and name not in kept]
-        files.remove(*(self._directory / name for name in stale), durable=False)
-        return files.sweep(self._directory) + len(stale)
+        stale = [name for name in files.names(self.staging) if name != _SENDING and name not in kept]
+        files.remove(*(self.staging / name for name in stale), durable=False)
+        return files.sweep(self.staging) + len(stale)
 
     def _begin(self, batch: int, pages: Sequence[Page], staged: Sequence[str]) -> Sending:
         """Write down who sends what, so that a repetition does the same."""
@@ -132,19 +132,19 @@ class PublishingSink(KafkaSink):
             names.append(self._put(f"b{batch}-driver", pl.concat(frames)))
         publishers = self._target.publishers
         sending = Sending(batch=batch, shares=[names[first::publishers] for first in range(publishers)])
-        sealed.replace(self._directory / _SENDING, msgspec.json.encode(sending))
+        sealed.replace(self.staging / _SENDING, msgspec.json.encode(sending))
         self._sending = sending
         return sending
 
     def _forget(self, batch: int) -> None:
         """Delete what belongs to micro-batches before this one: they are never repeated."""
         self._sending = None
-        old = [name for name in files.names(self._directory) if name == _SENDING or is_orphan(name, batch)]
-        files.remove(*(self._directory / name for name in old), durable=False)
+        old = [name for name in files.names(self.staging) if name == _SENDING or is_orphan(name, batch)]
+        files.remove(*(self.staging / name for name in old), durable=False)
 
     def _read(self) -> Sending | None:
         """Return what is being sent, also by an earlier process."""
-        path = self._directory / _SENDING
+        path = self.staging / _SENDING
         if not self._is_known:
             data = sealed.read_if_exists(path)
             try:
@@ -156,10 +156,10 @@ class PublishingSink(KafkaSink):
 
     def _put(self, name: str, rows: pl.DataFrame) -> str:
         try:
-            sealed.replace(self._directory / f"{name}{_SUFFIX}", Page(rows.select(self._schema.names)).encode())
+            sealed.replace(self.staging / f"{name}{_SUFFIX}", Page(rows.select(self._schema.names)).encode())
         except OSError as error:
             raise SinkFault(
-                f"results cannot be written to {self._directory}: {error.strerror}", hint="free space; then start again"
+                f"results cannot be written to {self.staging}: {error.strerror}", hint="free space; then start again"
             ) from error
         return f"{name}{_SUFFIX}"
 
