@@ -28,7 +28,7 @@ def check(
 ) -> None:
     """Read all files of a checkpoint, and say what runs in it and whether it can be continued. Changes nothing."""
     with faults():
-        checkup = check_up(location(str(checkpoint)))
+        checkup = check_up(location(str(checkpoint), is_data=False))
     if as_json:
         out.print(msgspec.json.format(msgspec.json.encode(checkup)).decode(), markup=False)
     else:

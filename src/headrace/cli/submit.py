@@ -28,6 +28,7 @@ from headrace.hosts.spark.starting import packing
 from headrace.hosts.spark.starting.launch import Launch, is_local
 from headrace.language.parser import parse
 from headrace.storage.disk import make_directory
+from headrace.storage.location import location
 
 EXAMPLES = examples(
     ("run here, with tasks on the cluster; what they need is sent along",
@@ -66,6 +67,7 @@ def submit(
     with faults(text):
         parse(text)  # report syntax errors at once
         check_mode(master, deploy_mode)
+        place = location(str(checkpoint), is_data=False)
         archive = _archive()
     settings = [f"{name}={value}" for name, value in with_archive(launch, archive).items()]
     if deploy_mode is DeployMode.client:
@@ -80,7 +82,7 @@ def submit(
     options += [word for module in python for word in ("--allow-python", module)]
     options += ["--executors", str(executors)] if executors is not None else []
     with faults():
-        command = submit_command(_spark_submit(), launch, archive, file, [f"--checkpoint={checkpoint}", *options])
+        command = submit_command(_spark_submit(), launch, archive, file, [f"--checkpoint={place}", *options])
         err.print(f"[dim]the cluster runs the driver: {master}[/]")
         if subprocess.run(command, check=False).returncode:
             raise typer.Exit(RUN_FAILED)

@@ -105,7 +105,9 @@ class Session:
         except ValueError as error:
             raise HostFault(f"python_modules: {error}") from error
         self._temporary = checkpoint is None
-        self.directory = temporary_checkpoint() if checkpoint is None else resolved(location(str(checkpoint)))
+        self.directory = (
+            temporary_checkpoint() if checkpoint is None else resolved(location(str(checkpoint), is_data=False))
+        )
         configure(launch.conf)
         if isinstance(self.directory, ObjectPath):
             sweep_once()

@@ -18,6 +18,8 @@ from headrace.errors import QueryError, Span
 SCHEMES = {"s3": "s3a", "s3a": "s3a", "s3n": "s3a", "gs": "gs", "abfs": "abfs", "abfss": "abfss"}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/+")
 _USER = re.compile(r"[^/@]*:[^/@]*@")
+#: Schemes of file systems that machines can mount.
+_MOUNTED = ("dbfs", "hdfs", "nfs", "viewfs", "webhdfs")
 _KNOWN = "a local path, file:, s3:, s3a:, gs:, abfs: and abfss:"
 
 
@@ -52,8 +54,8 @@ def located(path: Path) -> Path:
     return ObjectPath(*path.parts) if is_url else path
 
 
-def location(text: str, *, span: Span | None = None) -> Path:
-    """Return the place that a user names; refuse a scheme that is not known."""
+def location(text: str, *, span: Span | None = None, is_data: bool = True) -> Path:
+    """Return the place that a user names, of data or of a checkpoint; refuse a scheme that is not known."""
     scheme, match = scheme_of(text), _SCHEME.match(text)
     if match is None:
         return Path(text)
@@ -61,7 +63,11 @@ def location(text: str, *, span: Span | None = None) -> Path:
     if scheme == "file":
         return Path("/" + unquote(rest))
     if scheme not in SCHEMES:
-        hint = f"use {_KNOWN}; or FROM SPARK and INTO SPARK for data elsewhere"
+        hint = f"use {_KNOWN}"
+        if is_data:
+            hint += "; or FROM SPARK and INTO SPARK for data elsewhere"
+        elif scheme in _MOUNTED:
+            hint += "; a file system that is mounted on all machines under the same name has a local path"
         raise QueryError(f"{_plain(text)!r} begins with {scheme}:, which is not supported", span=span, hint=hint)
     if _USER.match(rest):
         raise QueryError(
@@ -101,5 +107,5 @@ def is_object_url(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a URL without what may be a password."""
-    return re.sub(r"//[^/@]*:[^/@]*@", "//...@", text)
+    """Return a URL without what may be a password, and with both slashes, one of which is lost in a `Path`."""
+    return re.sub(r"//[^/@]*:[^/@]*@", "//...@", _SCHEME.sub(r"\1://", text, count=1))

@@ -80,3 +80,19 @@ def test_other_urls_are_refused_and_nothing_is_made(
                 session.execute(statement)
             assert caught.value.span is not None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["hdfs://nn/state", "hdfs://nn:8020/state", "ftp://host/state"])
+def test_the_url_of_a_checkpoint_that_is_refused_is_told_as_it_was_written(url: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        Session(Path(url), host="local")  # a path loses a slash
+    assert caught.value.message.startswith(f"'{url}' begins with")
+    assert caught.value.hint is not None
+    assert "SPARK" not in caught.value.hint
+    assert ("mounted" in caught.value.hint) == url.startswith("hdfs")
+
+
+def test_a_password_in_the_url_of_a_checkpoint_is_not_told() -> None:
+    with pytest.raises(QueryError, match=r"'s3://\.\.\.@lake/x' holds a password") as caught:
+        Session(Path("s3://key:hush@lake/x"), host="local")
+    assert "hush" not in str(caught.value)
