@@ -11,7 +11,7 @@ this option:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.storage import files, sealed
 from headrace.storage.names import file_name
+from headrace.storage.object_settings import configure
 
 _SUFFIX = ".arrow"
 _SENDING = "sending.json"
@@ -70,6 +71,12 @@ def publish(publication: Publication) -> None:
             sender.send(publication.batch, lambda: (_rows(directory / name) for name in publication.files))
     finally:
         sender.close()
+
+
+def publish_elsewhere(storage: Mapping[str, str], publication: Publication) -> None:
+    """Send what one publisher has to send, in a process that may not know yet how stores are reached."""
+    configure(storage)
+    publish(publication)
 
 
 def publish_in_order(publications: Sequence[Publication]) -> None:

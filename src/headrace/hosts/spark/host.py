@@ -22,7 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
-from headrace.connectors.kafka.publishing import Publication, publish
+from headrace.connectors.kafka.publishing import Publication, publish_elsewhere
 from headrace.control.decisions import GiveUp
 from headrace.driver.bucket_numbers import bucket_numbers
 from headrace.driver.delivery import Delivery
@@ -430,7 +430,7 @@ class SparkDeployment:
 def _publish(context: SparkContext, publications: Sequence[Publication]) -> None:
     """Let tasks of Spark send results, one for each publication."""
     try:
-        context.parallelize(publications, len(publications)).foreach(publish)
+        context.parallelize(publications, len(publications)).foreach(partial(publish_elsewhere, configured()))
     except Py4JJavaError as error:
         what = essence(str(error))
         raise SinkFault(what.partition(": ")[2] or what, hint=with_log("start again, which tries it again")) from error

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.kafka import sink as kafka_sink
-from headrace.connectors.kafka.publishing import Publication, PublishingSink, publish
+from headrace.connectors.kafka.publishing import Publication, PublishingSink, publish, publish_elsewhere
 from headrace.connectors.kafka.publishing import kafka_sink as make
 from headrace.connectors.kafka.sink import KafkaSink
 from headrace.connectors.kinds import can_stage
@@ -24,6 +24,7 @@ from headrace.errors import QueryError, SinkFault
 from headrace.model.page import Page, page_of
 from headrace.model.schema import Schema
 from headrace.model.types import Type
+from headrace.storage import object_settings
 
 SCHEMA = Schema.of(n=Type.BIGINT)
 
@@ -165,6 +166,18 @@ def test_publishers_share_the_files_of_tasks_and_what_the_driver_got(tmp_path: P
         publish(share)
         publish(share)  # a task that is run again
     assert sorted(broker.values) == [1, 2, 3, 4, 5, 6, 9]
+
+
+def test_a_publisher_in_a_new_process_learns_how_stores_are_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_settings, "_given", {})
+    made, shares = sink(tmp_path), list[Publication]()
+    made.publish = shares.extend
+    made.write(7, [], staged(made, 7, (1, 2)))
+    publish_elsewhere({object_settings.ENDPOINT: "http://store:9000"}, shares[0])
+    assert object_settings.configured()[object_settings.ENDPOINT] == "http://store:9000"
+    assert broker.values == [1, 2]
 
 
 def test_little_is_sent_by_the_driver(tmp_path: Path) -> None:
