@@ -45,6 +45,8 @@ def campaign(count: int, seed: int, *, processes: int | None = None) -> dict[str
             for outcome in pool.map(_try, range(seed + histories, seed + histories + 8)):
                 crashes += outcome.crashes
                 violations += outcome.violations
+                for violation in outcome.violations:
+                    print(f"\n{violation}", file=sys.stderr)
             histories += 8
             said = f"{crashes:,} crashes of {histories} histories, {len(violations)} violations"
             print(f"\r{said}", end="", file=sys.stderr)

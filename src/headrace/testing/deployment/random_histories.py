@@ -40,8 +40,8 @@ _QUERIES: dict[str, tuple[str, str | None]] = {
         "CREATE QUERY lossy WITH (error 0.5) AS SELECT k, v FROM s INTO FILES (path '{out}/lossy', format 'json');",
         None,
     ),
-    "prompt": (
-        "CREATE QUERY prompt WITH (force, latency '5 ms' MUST) AS SELECT k, v FROM t WHERE v > 3 "
+    "prompt": (  # no MUST: what comes after it would be refused
+        "CREATE QUERY prompt WITH (force, latency '5 ms') AS SELECT k, v FROM t WHERE v > 3 "
         "INTO FILES (path '{out}/prompt', format 'json');",
         None,
     ),
