@@ -7,7 +7,14 @@ import pytest
 #: Tests run for seconds, too short for Java's optimizing compiler: without it a start takes about half the CPU time.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 #: Tests that start a deployment in another process in order to kill it; they mostly wait for its start.
-KILLING = ("test_crashes", "test_rule_crashes", "test_chaos", "test_promises_on_spark", "test_killed_at_random_moments")
+KILLING = (
+    "test_crashes",
+    "test_rule_crashes",
+    "test_chaos",
+    "test_cores",
+    "test_promises_on_spark",
+    "test_killed_at_random_moments",
+)
 
 
 def pytest_collection_modifyitems(items):
