@@ -42,6 +42,10 @@ class Case:
     streams: Mapping[str, tuple[int, int]]
 
 
+def _no_peer(*frames: Any) -> Any:
+    raise NotImplementedError("it is compared with itself in another place")
+
+
 def joined_twice(seconds: int) -> Query:
     """Return bids with asks of the same bidder and offers for the same auction: the second join has another key."""
     text = (
@@ -193,7 +197,3 @@ def _add_buckets(cluster: Cluster, driver: Driver, figures: dict[str, Any], quic
         figures["rows"].append({"case": f"driver, {buckets} idle buckets", "ours": alone, "unit": "ms"})
         figures["notes"].append(f"{buckets} idle buckets: micro-batches of {whole:.0f} ms")
     figures["rows"].append({"case": "driver, for each further bucket", "ours": slope(points), "unit": "ms"})
-
-
-def _no_peer(*frames: Any) -> Any:
-    raise NotImplementedError("it is compared with itself in another place")
