@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -28,7 +28,8 @@ from headrace.model.window import (
     Window,
 )
 from headrace.optimizer.folding import fold
-from headrace.optimizer.optimizer import MAX_ROUNDS, RULES, optimize
+from headrace.optimizer.keeping import keep
+from headrace.optimizer.optimizer import MAX_ROUNDS, RULES, best, optimize
 from headrace.plan.check import check
 from headrace.plan.explain import explain
 from headrace.plan.nodes import (
@@ -48,6 +49,7 @@ from headrace.plan.nodes import (
     TableJoin,
     Union,
 )
+from headrace.plan.traversal import transform, walk
 from headrace.testing.oracle.expressions import value_of
 from headrace.testing.oracle.oracle import Row, answer, as_multiset
 
@@ -444,3 +446,52 @@ def test_folding_keeps_type_and_value_for_every_tuple(data: st.DataObject) -> No
     folded = fold(expr)
     assert folded.type is expr.type
     assert value_of(folded, row) == value_of(expr, row)
+
+
+def assert_kept_parts_answer_alike(plan: Node, data: st.DataObject) -> None:
+    """Filter somewhere in a plan, take some of its columns, and answer that with parts of the plan."""
+    filtered = data.draw(st.sampled_from(list(walk(plan))))
+    condition = data.draw(comparisons(filtered.schema))
+    new = transform(plan, lambda node: Filter(node, condition) if node == filtered else node)
+    names = data.draw(st.sets(st.sampled_from(new.schema.names), min_size=1))
+    fields = [field for field in new.schema if field.name in names]
+    new = Project(new, tuple((f"m{place}", Column(field.name, field.type)) for place, field in enumerate(fields)))
+    old, new = best(plan), best(new)
+    kept = keep(new, [old])
+    event("kept" if kept != new else "not kept")
+    note(f"{explain(old)}\n--- new\n{explain(new)}\n--- kept\n{explain(kept)}")
+    check(kept)
+    assert kept.schema == new.schema
+    streams, tables = {"s": data.draw(histories(S)), "t": data.draw(histories(T))}, {"table": TABLE_ROWS}
+    assert as_multiset(answer(kept, streams, tables)) == as_multiset(answer(new, streams, tables))
+
+
+@settings(max_examples=40)
+@given(plans(), st.data())
+def test_a_plan_with_parts_of_an_old_one_gives_the_same_answer(plan: Node, data: st.DataObject) -> None:
+    assert_kept_parts_answer_alike(plan, data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40)
+@given(st.data())
+def test_a_kept_join_gives_the_same_answer(kind: JoinKind, data: st.DataObject) -> None:
+    fresh = (f"n{i}" for i in count())
+    sides = [data.draw(st.just(side) | _projected(side, fresh)) for side in (Scan("s", S), Scan("t", T))]
+    assert_kept_parts_answer_alike(data.draw(_joins(sides[0], sides[1], fresh, kind)), data)
+
+
+@pytest.mark.parametrize("window", [Range, Sliding, Rows, Session, Landmark, While])
+@settings(max_examples=30)
+@given(st.data())
+def test_a_kept_aggregate_gives_the_same_answer(window: type[Window], data: st.DataObject) -> None:
+    fresh = (f"n{i}" for i in count())
+    below: Node = Scan("s", S)
+    if data.draw(st.booleans()):  # a derived stream, in which content breaks ties
+        below = Union((below, Scan("s", S)))
+    assert_kept_parts_answer_alike(data.draw(_aggregates(below, fresh, window)), data)
+
+
+@st.composite
+def _projected(draw: st.DrawFn, below: Node, fresh: Iterator[str]) -> Node:
+    return Project(below, tuple((next(fresh), draw(values(field.type, below.schema, 1))) for field in below.schema))

@@ -251,10 +251,15 @@ def test_a_stopped_session_continues_where_it_was(spark, tmp_path):
         f"INTO FILES (path '{tmp_path}/out', format 'json');"
         f"CREATE QUERY first AS SELECT price FROM bids LIMIT 20 INTO FILES (path '{tmp_path}/first', format 'json');"
     )
+    counted = (
+        "CREATE OR REPLACE QUERY hour AS SELECT count(*) AS n, sum(price) AS total FROM bids [RANGE 1 HOUR] "
+        f"INTO FILES (path '{tmp_path}/hour', format 'json');"
+    )
     with Session(tmp_path / "checkpoint", buckets=2) as session:
-        session.execute(script)
+        session.execute(script + counted)
         session.push("bids", bids(0, 15))
         until(lambda: read(session) == 15)
+    script += counted.replace("count(*) AS n, sum(price) AS total", "sum(price) + 0.5 AS more")
     with Session(tmp_path / "checkpoint") as session:
         session.execute(script)
         session.push("bids", bids(15, 10))
@@ -265,6 +270,7 @@ def test_a_stopped_session_continues_where_it_was(spark, tmp_path):
         assert session.statistics().batch == -1
     assert [row["n"] for row in _json_rows(tmp_path / "out")] == [10, 10, 5]
     assert [row["price"] for row in _json_rows(tmp_path / "first")] == list(range(20))
+    assert _json_rows(tmp_path / "hour") == [{"more": 300.5}], "the state of the replaced query is kept"
 
 
 def _json_rows(directory):

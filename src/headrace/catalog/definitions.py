@@ -73,7 +73,8 @@ class Table(Struct, frozen=True, tag="table"):
 class Query(Struct, frozen=True, tag="query"):
     """A continuous query: its SELECT as text, what it returns, where results go, and options of its WITH clause.
 
-    Without sinks it is a view.
+    Without sinks it is a view. `basis` are the texts of queries that it replaced and of whose plans it runs parts,
+    since it has kept their state; the newest first.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Query(Struct, frozen=True, tag="query"):
     schema: Schema
     sinks: tuple[Connector, ...]
     options: dict[str, Option] = {}
+    basis: tuple[str, ...] = ()
 
     @property
     def is_view(self) -> bool:

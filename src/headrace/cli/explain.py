@@ -83,6 +83,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | statements.Drop()
                 | statements.Show()
                 | statements.Describe()
+                | statements.ExplainReplace()
             ):
                 continue
             case statements.Alter() | statements.AlterPromises() | statements.ResetFrontier():

@@ -144,6 +144,10 @@ def _create(reader: Reader, offset: int) -> Statement:
     if not reader.accept("QUERY"):
         reader.position = start
         return read_create(reader, offset)
+    return _create_query(reader, offset, or_replace)
+
+
+def _create_query(reader: Reader, offset: int, or_replace: bool) -> statements.CreateQuery:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the query's name")
     stint = read_stint(reader)
@@ -298,8 +302,10 @@ def _refuse_detail(reader: Reader) -> None:
         reader.fail("expected a name", hint=hint)
 
 
-def _explain(reader: Reader, offset: int) -> statements.Explain:
+def _explain(reader: Reader, offset: int) -> statements.Explain | statements.ExplainReplace:
     reader.expect("EXPLAIN")
+    if reader.accept("REPLACE", "QUERY") or reader.accept("CREATE", "OR", "REPLACE", "QUERY"):
+        return statements.ExplainReplace(reader.text, offset, _create_query(reader, offset, or_replace=True))
     _refuse_detail(reader)
     analyze = reader.accept("ANALYZE")
     capacity = (

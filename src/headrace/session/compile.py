@@ -31,6 +31,7 @@ from headrace.model.action import Reaction
 from headrace.model.events.growth import growing
 from headrace.model.page import Page
 from headrace.model.streams import Side, base_stream, side_stream
+from headrace.optimizer.keeping import keep
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.shedding.prepare import prepare_for_shedding
 from headrace.plan.binding.binder import bind
@@ -110,7 +111,13 @@ def plan_query(query: Query, catalog: Catalog, known: Plans | None = None) -> No
     if isinstance(statement, Detection):
         return plan_event(statement, catalog, known)
     assert isinstance(statement, Select)
-    return plan_select(statement.select, query.text, catalog, ordered=result_order(query.options), known=known)
+    plan = plan_select(statement.select, query.text, catalog, ordered=result_order(query.options), known=known)
+    return keep(plan, plans_of(query, query.basis, catalog)) if query.basis else plan
+
+
+def plans_of(query: Query, texts: Iterable[str], catalog: Catalog) -> list[Node]:
+    """Return the optimized plans of other texts of a query."""
+    return [plan_query(msgspec.structs.replace(query, text=text, basis=()), catalog) for text in texts]
 
 
 def rule_statement(rule: Rule) -> CreateRule:

@@ -26,7 +26,7 @@ from headrace.hosts.host import Deployment, Rescalable, Rescaled
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.starting.launch import Launch, launch_of
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import Describe, Explain, Show, Statement
+from headrace.language.syntax.statements import Describe, Explain, ExplainReplace, Show, Statement
 from headrace.model.allowed_python import allow
 from headrace.model.page import Page
 from headrace.model.time import format_instant
@@ -145,7 +145,7 @@ class Session:
         is False they wait for `start()`.
         """
         statements = parse(text)
-        is_reading = all(isinstance(statement, Show | Describe | Explain) for statement in statements)
+        is_reading = all(isinstance(statement, Show | Describe | Explain | ExplainReplace) for statement in statements)
         if not is_reading:
             self._own()
         transaction = self._prepare(text, statements)

@@ -22,6 +22,7 @@ from headrace.errors import HostFault, NameFault, Span
 from headrace.graph.graph import VertexId
 from headrace.graph.incarnations import meaning_of
 from headrace.hosts.host import Deployment
+from headrace.language.names import did_you_mean
 from headrace.language.read.options import result_order
 from headrace.language.syntax import rules, statements, stints
 from headrace.language.syntax.names import Name
@@ -39,6 +40,7 @@ from headrace.session.frontiers import reset_frontier
 from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.promises import check_promises, unshed_places
+from headrace.session.replacing import Kept, compare, replaced_by, with_state
 from headrace.session.rules import create_rule, create_sink, declare_event, enable_rule
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.stints import with_activation
@@ -108,6 +110,8 @@ class Statements:
                 self._explain_capacity(statement, transaction)
             case statements.Explain():
                 self._explain(statement, transaction)
+            case statements.ExplainReplace():
+                self._explain_replace(statement, transaction)
 
     def preview(self, statement: Statement, form: str, transaction: Transaction) -> list[str]:
         """Return how the query of a statement would run, as plan and graph.
@@ -129,18 +133,40 @@ class Statements:
         return shown
 
     def _create_query(self, statement: statements.CreateQuery, transaction: Transaction) -> None:
-        order = result_order(statement.options)
-        plan = plan_select(statement.select, statement.text, transaction.catalog, ordered=order)
-        check_secrets(*statement.sinks)
-        query = define_query(statement, plan.schema)
-        command = msgspec.structs.replace(command_for(query, plan, transaction.catalog), definition=digest_of(query))
-        if statement.stint is not None:
-            command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now())
+        query, command, kept = self._compiled(statement, transaction)
         check_promises(query.qos, command.streams, statement.option_spans)
         if transaction.define(query, statement, f"query {query.name}", command=command):
             _warn(statement, transaction)
             self._admit(command, statement, transaction)
-            transaction.start(command, references(query.text).relations)
+            note = f"query {query.name} {kept}" if kept is not None and (kept.kept or kept.empty) else ""
+            transaction.start(command, references(query.text).relations, note)
+
+    def _explain_replace(self, statement: statements.ExplainReplace, transaction: Transaction) -> None:
+        name = statement.query.name
+        if transaction.running.get(name.text) is None:
+            hint = did_you_mean(name.text, list(transaction.running), otherwise="EXPLAIN takes a SELECT")
+            raise NameFault(f"no running query {name.text!r} that could be replaced", span=name.span, hint=hint)
+        _, _, kept = self._compiled(statement.query, transaction)
+        assert kept is not None
+        transaction.outcomes.append(kept.listing)
+
+    def _compiled(
+        self, statement: statements.CreateQuery, transaction: Transaction
+    ) -> tuple[Query, AddQuery, Kept | None]:
+        """Return the definition of a query, the command that starts it, and what it keeps of the one it replaces."""
+        order = result_order(statement.options)
+        plan = plan_select(statement.select, statement.text, transaction.catalog, ordered=order)
+        check_secrets(*statement.sinks)
+        query = define_query(statement, plan.schema)
+        running = transaction.running.get(query.name) if statement.or_replace else None
+        if running is not None:
+            query, plan = with_state(query, plan, transaction)
+        command = msgspec.structs.replace(command_for(query, plan, transaction.catalog), definition=digest_of(query))
+        if statement.stint is not None:
+            command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now())
+        if running is None:
+            return query, command, None
+        return query, command, compare(command.graph, replaced_by(query, transaction)[1])
 
     def _select(self, statement: statements.Select, transaction: Transaction) -> None:
         """Run a SELECT without a name; the same text is the same query."""

@@ -67,10 +67,11 @@ class Transaction:
         runs again).
         """
         known = self._known(definition)
-        if known == definition or (known is not None and statement.if_not_exists):
+        is_same = known is not None and _as_written(known) == _as_written(definition)
+        if is_same or (known is not None and statement.if_not_exists):
             self.outcomes.append(lambda: Message(f"{what} already exists{self.failure_note(definition.name)}"))
             # a crash may have come between the catalog and the command log
-            return command is not None and known == definition and not self.is_deployed_by(command)
+            return command is not None and is_same and not self.is_deployed_by(command)
         if statement.or_replace:
             self.catalog.replace(definition, span=statement.name.span)
         else:
@@ -95,8 +96,10 @@ class Transaction:
             for query in self.deployed.added
         )
 
-    def start(self, command: AddQuery, reads: Iterable[str]) -> None:
+    def start(self, command: AddQuery, reads: Iterable[str], note: str = "") -> None:
         """Run a query over these relations; one that runs unchanged goes on."""
+        if note:
+            self.outcomes.append(lambda: Message(note))
         self.outcomes.append(lambda: Started(command.query))
         self.run(command, reads)
 
@@ -111,7 +114,7 @@ class Transaction:
             return
         # the queries of one transaction share their state: they see the same first tuple
         others = [self.running.get(name) for name in self.catalog.queries_in(reads)]
-        before = [query for query in (*others, known) if query is not None and not self._lacks_state(query)]
+        before = [query for query in (*others, known) if query is not None and not self.lacks_state(query)]
         if goes_on and known is not None and unchanged is not None:
             made = msgspec.structs.replace(unchanged, graph=known.graph, stint=known.stint)
         else:
@@ -119,7 +122,7 @@ class Transaction:
         self.send(made)
         self.running[command.query] = made
 
-    def _lacks_state(self, query: AddQuery) -> bool:
+    def lacks_state(self, query: AddQuery) -> bool:
         """Return whether an assumption in force may have removed state that another query would need."""
         bound = self._bounds.get(query.output, BEGIN)
         return any(
@@ -224,5 +227,12 @@ class Transaction:
 
 
 def digest_of(definition: Query | Rule) -> str:
-    """Return a short text by which definitions can be told apart."""
-    return hashlib.blake2b(msgspec.json.encode(definition), digest_size=8).hexdigest()
+    """Return a short text by which definitions can be told apart, as they are written."""
+    fields = msgspec.to_builtins(definition)
+    fields.pop("basis", None)
+    return hashlib.blake2b(msgspec.json.encode(fields), digest_size=8).hexdigest()
+
+
+def _as_written(definition: Definition) -> Definition:
+    """Return a definition without what its query took over from others."""
+    return msgspec.structs.replace(definition, basis=()) if isinstance(definition, Query) else definition

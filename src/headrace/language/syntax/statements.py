@@ -272,6 +272,15 @@ class Explain:
     capacity: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ExplainReplace:
+    """EXPLAIN REPLACE QUERY name AS SELECT ...: what the new query would keep of the state of the running one."""
+
+    text: str
+    offset: int
+    query: CreateQuery
+
+
 Statement: TypeAlias = (
     CreateStream
     | CreateTable
@@ -295,4 +304,5 @@ Statement: TypeAlias = (
     | Show
     | Describe
     | Explain
+    | ExplainReplace
 )

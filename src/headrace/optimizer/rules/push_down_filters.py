@@ -135,13 +135,13 @@ def _all_masked(node: nodes.Detect, port: int, parts: Iterable[Primitive]) -> bo
 
 def _push_into_aggregate(node: nodes.Aggregate, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
     """Push terms over keys, which drop whole groups, unless a window counts tuples of several groups."""
-    decidable = frozenset(name for name, expr in node.keys if _splits_windows(node.window, expr))
+    decidable = frozenset(name for name, expr in node.keys if splits_windows(node.window, expr))
     by = dict(node.keys)
     down, kept = _split(terms, lambda term: columns(term) <= decidable and _stays_small(term, by))
     return (tuple(substitute(term, by) for term in down),), _keep(node, kept)
 
 
-def _splits_windows(window: Window, key: Expr) -> bool:
+def splits_windows(window: Window, key: Expr) -> bool:
     """Return whether tuples that differ in `key` are never in the same window, nor decide on each other's."""
     match window:
         case Range() | Sliding() | Session() | Landmark() | Cumulative():
@@ -176,7 +176,7 @@ def _push_into_join(node: nodes.Join, terms: Terms) -> tuple[tuple[Terms, ...], 
         name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)
     }
     left_names, right_names = frozenset(node.left.schema.names), frozenset(right_by)
-    left_free, right_free = not _counts_rows(node.left_extent), not _counts_rows(node.right_extent)
+    left_free, right_free = not counts_rows(node.left_extent), not counts_rows(node.right_extent)
 
     above_left, terms = _split(
         terms, lambda term: left_free and node.kind in ("inner", "left") and columns(term) <= left_names
@@ -243,7 +243,8 @@ def _equal_columns(node: nodes.SequenceJoin) -> tuple[Mapping[str, Expr], Mappin
     return left, right
 
 
-def _counts_rows(extent: Extent | None) -> bool:
+def counts_rows(extent: Extent | None) -> bool:
+    """Return whether a join keeps the newest rows of an input."""
     return extent is not None and extent.rows is not None
 
 

@@ -107,7 +107,7 @@ def _narrow_aggregate(node: nodes.Aggregate, needed: Names) -> tuple[tuple[Names
         *(arg for call in calls for arg in call.args),
         *window_expressions(node.window),
     )
-    if _depends_on_order(node.window, calls):
+    if depends_on_order(node.window, calls):
         read = _whole_unless_base(node.input, read)
     return (read,), lambda new: nodes.Aggregate(new[0], node.window, node.keys, calls)
 
@@ -202,7 +202,8 @@ def _whole_unless_base(below: Node, read: Names) -> Names:
     return read if is_base(below) else read.union(below.schema.names)
 
 
-def _depends_on_order(window: Window, calls: tuple[AggregateCall, ...]) -> bool:
+def depends_on_order(window: Window, calls: tuple[AggregateCall, ...]) -> bool:
+    """Return whether tuples in another order, or ties broken otherwise, could change what is computed."""
     match window:
         case Sliding() | Rows() | While():
             return True

@@ -78,6 +78,18 @@ def shrunk(history: History, fails: Callable[[History], bool]) -> History:
     return history
 
 
+def _changed(name: str, bound: int) -> str:
+    """Return a statement that replaces a query; `counts` and `pairs` keep their state."""
+    match name:
+        case "large":
+            text = LARGE.replace("v > 2", f"v > {bound}")
+        case "counts":
+            text = COUNTS.replace("GROUP BY k", f"WHERE k > {bound % 3} GROUP BY k HAVING count(*) > {bound // 3}")
+        case _:
+            text = PAIRS.replace("INTO", f"WHERE s.v > {bound} INTO")
+    return text.replace("CREATE", "CREATE OR REPLACE")
+
+
 def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iterator[Action]:
     match chance.choices(
         ("push", "create", "drop", "replace", "turn", "rule", "tell", "set", "restart"), (8, 3, 1, 1, 2, 2, 1, 2, 2)
@@ -95,9 +107,9 @@ def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iter
                 known.discard(name)
                 yield Execute(f"DROP QUERY IF EXISTS {name};")
         case "replace":
-            if "large" in known:
-                bound = chance.randrange(6)
-                yield Execute(LARGE.replace("CREATE", "CREATE OR REPLACE").replace("v > 2", f"v > {bound}"))
+            names = sorted(known & {"counts", "large", "pairs"})
+            if names:
+                yield Execute(_changed(chance.choice(names), chance.randrange(6)))
         case "turn":
             names = sorted(known & {"large", "pairs", "kinds", "late"})
             if names:

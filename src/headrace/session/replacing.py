@@ -1,0 +1,87 @@
+"""What a query that replaces another keeps of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Query
+from headrace.commands.command import AddQuery
+from headrace.graph.graph import Graph, Vertex
+from headrace.graph.incarnations import meaning_of
+from headrace.graph.naming import Names
+from headrace.operators.specs import Output
+from headrace.optimizer.keeping import keep
+from headrace.optimizer.shedding.prepare import prepare_for_shedding
+from headrace.plan.nodes import Node
+from headrace.plan.traversal import walk
+from headrace.session.compile import graph_of, plans_of
+from headrace.session.outcome import Listing
+from headrace.session.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The operators with state of a new query and of the one that it replaces, by name."""
+
+    kept: tuple[str, ...]
+    empty: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = (("keeps the state of", self.kept), ("begins empty:", self.empty))
+        return "; ".join(f"{verb} {', '.join(names)}" for verb, names in parts if names)
+
+    def listing(self) -> Listing:
+        """Return the operators with what becomes of their state."""
+        parts = (("kept", self.kept), ("begins empty", self.empty), ("dropped", self.dropped))
+        return Listing(("operator", "state"), tuple((name, state) for state, names in parts for name in names))
+
+
+def with_state(query: Query, plan: Node, transaction: Transaction) -> tuple[Query, Node]:
+    """Return a query and its plan so that it runs as many operators as possible of the one that it replaces."""
+    known, running = replaced_by(query, transaction)
+    if known is None or running is None:
+        return query, plan
+    texts = (known.text, *known.basis)
+    plans = plans_of(known, texts, transaction.catalog)
+    kept = keep(plan, plans)
+    if _shared(kept, query, running, transaction.catalog) <= _shared(plan, query, running, transaction.catalog):
+        return query, plan
+    parts = list(walk(kept))
+    used = [text for text, old in zip(texts, plans, strict=True) if any(part in parts for part in walk(old))]
+    return msgspec.structs.replace(query, basis=tuple(used)), kept
+
+
+def replaced_by(query: Query, transaction: Transaction) -> tuple[Query | None, AddQuery | None]:
+    """Return the definition and the command of the running query whose state another one may keep; None for none."""
+    known, running = transaction.catalog.get(query.name), transaction.running.get(query.name)
+    if not isinstance(known, Query) or known.is_event or running is None or transaction.lacks_state(running):
+        return None, None
+    return known, running
+
+
+def compare(graph: Graph, running: AddQuery | None) -> Kept:
+    """Compare the graph of a query, which has no incarnation yet, with what runs under its name."""
+    names, known = Names(graph), {meaning_of(vertex.id) for vertex in (running.graph if running else ())}
+    own = {vertex.id for vertex in graph}
+    kept = tuple(names[vertex.id] for vertex in _stateful(graph) if vertex.id in known)
+    empty = tuple(names[vertex.id] for vertex in _stateful(graph) if vertex.id not in known)
+    if running is None:
+        return Kept(kept, empty, ())
+    before = Names(running.graph)
+    gone = (vertex for vertex in _stateful(running.graph) if meaning_of(vertex.id) not in own)
+    return Kept(kept, empty, tuple(before[vertex.id] for vertex in gone))
+
+
+def _shared(plan: Node, query: Query, running: AddQuery, catalog: Catalog) -> int:
+    """Return how many operators with state a plan has in common with what runs."""
+    graph = graph_of(prepare_for_shedding(plan, query.qos), query.name, catalog)
+    return len(compare(graph, running).kept)
+
+
+def _stateful(graph: Graph) -> Iterator[Vertex]:
+    return (vertex for vertex in graph if not vertex.spec.is_stateless and not isinstance(vertex.spec, Output))
