@@ -18,14 +18,15 @@ from headrace.hosts.spark.starting.handshake import (
     Executor,
     _probe,
     check_executor,
+    distinct,
     job_fault,
     own_versions,
     warnings_about,
 )
 
 FINE = Executor(
-    host="worker1", python="3.12.1", executable="/opt/python", word="secret", headrace=headrace.__version__,
-    import_error="", packages=own_versions(), free_bytes=1 << 40, clock=100.0,
+    host="worker1", process="7 in /work/0", python="3.12.1", executable="/opt/python", word="secret",
+    headrace=headrace.__version__, import_error="", packages=own_versions(), free_bytes=1 << 40, clock=100.0,
 )  # fmt: skip
 RUN = "import sys, pickle; print(repr(list(pickle.load(open(sys.argv[1], 'rb'))([]))[0]))"
 PLACE = Path("/shared/state")
@@ -61,6 +62,13 @@ def test_a_temporary_checkpoint_that_only_the_driver_sees_needs_an_option():
     with pytest.raises(HostFault, match="does not see the checkpoint") as raised:
         check_executor(dataclasses.replace(FINE, word=""), "secret", PLACE, is_temporary=True)
     assert "without --checkpoint" in raised.value.hint
+
+
+def test_two_executors_of_one_host_are_two_however_many_tasks_they_ran():
+    other = dataclasses.replace(FINE, process="8 in /work/1", clock=101.0)
+    again = dataclasses.replace(FINE, clock=102.0)
+    elsewhere = dataclasses.replace(FINE, host="worker2")
+    assert distinct([FINE, other, again, elsewhere]) == [again, other, elsewhere]
 
 
 def test_a_full_disk_and_a_wrong_clock_are_told():

@@ -22,6 +22,7 @@ from headrace.hosts.spark.starting.launch import (
     parse_settings,
     places,
 )
+from headrace.hosts.spark.starting.masters import check_listening
 from headrace.hosts.spark.starting.settings import ANYWHERE, NEEDED, ONE_MACHINE, chosen_settings, session_settings
 from headrace.session import Session
 
@@ -47,7 +48,7 @@ def quiet_environment(monkeypatch, tmp_path):
         monkeypatch.setenv(name, os.environ.get(name, ""))
     monkeypatch.delenv("PYSPARK_PYTHON")
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
-    monkeypatch.setattr(context, "start_context", lambda *_: pytest.fail("Spark starts"))
+    monkeypatch.setattr(context, "start_jvm", lambda *_: pytest.fail("Spark starts"))
 
 
 @pytest.mark.parametrize("master", MASTERS)
@@ -99,6 +100,13 @@ def test_a_session_and_a_master_contradict_each_other():
     with pytest.raises(HostFault, match=r"spark\.master=yarn is not a setting here") as raised:
         Launch(conf={"spark.master": "yarn"})
     assert "--master yarn" in raised.value.hint
+
+
+def test_a_driver_that_runs_here_is_not_one_of_the_cluster():
+    Launch(conf={"spark.submit.deployMode": "client"})
+    with pytest.raises(HostFault, match=r"spark\.submit\.deployMode=cluster is not a setting here") as raised:
+        Launch(master="spark://a:7077", conf={"spark.submit.deployMode": "cluster"})
+    assert "headrace submit --deploy-mode cluster" in raised.value.hint
 
 
 def test_the_local_host_takes_no_spark(tmp_path):
@@ -183,7 +191,7 @@ def test_one_of_several_masters_is_enough(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as gone:
         ports = (gone.getsockname()[1], server.getsockname()[1])
         gone.close()
-        context._check_answers(f"spark://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}")
+        check_listening(f"spark://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}")
 
 
 def test_a_master_here_and_another_for_spark_submit_contradict_each_other(monkeypatch):

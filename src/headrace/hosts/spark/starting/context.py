@@ -11,7 +11,6 @@ import logging
 import os
 import shlex
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -23,12 +22,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from headrace.errors import HostFault
+from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.starting.given import given_settings, submitted_master
 from headrace.hosts.spark.starting.installation import cache_folder, class_options, spark_home
-from headrace.hosts.spark.starting.jvm import error_in_log, start_context, with_log
-from headrace.hosts.spark.starting.launch import GATEWAY, Launch, check_master, is_local, local_cores, places
+from headrace.hosts.spark.starting.jvm import error_in_log, start_jvm, with_log
+from headrace.hosts.spark.starting.launch import GATEWAY, Launch, check_master, is_local, local_cores
+from headrace.hosts.spark.starting.masters import check_answering, check_listening
 from headrace.hosts.spark.starting.scratch import private_folder, private_folders
 from headrace.hosts.spark.starting.settings import (
     AT_START,
@@ -42,8 +42,6 @@ from headrace.hosts.spark.starting.settings import (
 from headrace.storage.object_settings import configure, for_spark
 
 _LOG = logging.getLogger(__name__)
-#: How long a master may take to accept a connection.
-MASTER_SECONDS = 10.0
 #: How often a task is tried on one machine: one whose worker died is tried again, as on a cluster.
 _TRIES = 4
 
@@ -128,12 +126,15 @@ def _start(launch: Launch, checkpoint: Path | None) -> SparkSession:
     configure({**given, **launch.conf})
     master = launch.master or given.get("spark.master") or f"local[{max(2, os.cpu_count() or 2)}]"
     check_master(master)
-    _check_answers(master)
+    check_listening(master)
     conf = SparkConf(loadDefaults=False).setAll(list(_settings(master, given, launch).items()))
     try:
         with _own_interrupts(), _beside_python(os.environ.get("PYSPARK_PYTHON", "")):
-            start_context(conf, checkpoint)
+            jvm = start_jvm(conf, checkpoint)
+            check_answering(jvm, master, conf)
             _started = SparkSession.builder.config(conf=conf).getOrCreate()
+    except HeadraceError:
+        raise
     except Exception as error:
         raise _start_fault(master, error) from error
     return _started
@@ -181,22 +182,6 @@ def _with_tries(master: str) -> str:
     if not is_local(master) or "," in master:
         return master
     return f"local[{local_cores(master, max(2, os.cpu_count() or 2))}, {_TRIES}]"
-
-
-def _check_answers(master: str) -> None:
-    """Raise a HostFault if no process accepts connections where the master should be; Spark would try for long."""
-    failures = []
-    for host, port in places(master):
-        try:
-            socket.create_connection((host, port), timeout=MASTER_SECONDS).close()
-            return
-        except OSError as error:
-            failures.append(f"{host}:{port}: {error.strerror or error}")
-    if failures:
-        raise HostFault(
-            f"no master of Spark answers at {master} ({'; '.join(failures)})",
-            hint="start it, or correct the address; for one machine leave --master out",
-        )
 
 
 def _start_fault(master: str, error: Exception) -> HostFault:

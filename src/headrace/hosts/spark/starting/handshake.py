@@ -20,6 +20,7 @@ from pyspark import SparkContext
 
 from headrace.errors import HostFault
 from headrace.hosts.spark.essence import essence
+from headrace.hosts.spark.starting.executors import registered
 from headrace.hosts.spark.starting.jvm import with_log
 from headrace.storage import files
 from headrace.storage.location import ObjectPath
@@ -32,6 +33,7 @@ CLOCK_SECONDS = 5.0
 #: Free space for shuffled tuples and cached state below which an executor is told.
 DISK_BYTES = 256 << 20
 _FILE = "handshake"
+_ROUNDS = 3  # of tasks, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Executor:
     """What a task found on the machine of an executor; empty texts for what is not there."""
 
     host: str
+    process: str  # tells it from others of the same host
     python: str
     executable: str
     word: str  # from the checkpoint
@@ -50,24 +53,38 @@ class Executor:
 
 
 def shake_hands(context: SparkContext, directory: Path, tasks: int, *, is_temporary: bool) -> list[str]:
-    """Let one task on each executor look around; return warnings. HostFault if queries could not run there."""
+    """Let one task on each executor look around; return warnings. HostFault if queries could not run there.
+
+    Spark chooses where a task runs. If an executor got none, because it was busy or has just come, all are asked again.
+    """
     word = secrets.token_hex(16)
     files.replace(directory / _FILE, word.encode(), durable=False)
     began = time.time()
+    look = _probe(str(directory / _FILE), configured())
+    executors: list[Executor] = []
     try:
-        answers = (
-            context.parallelize(range(tasks), tasks)
-            .mapPartitions(_probe(str(directory / _FILE), configured()))
-            .collect()
-        )
+        for _ in range(_ROUNDS):
+            answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+            executors = distinct([*executors, *(Executor(**answer) for answer in answers)])
+            for executor in executors:
+                check_executor(executor, word, directory, is_temporary=is_temporary)
+            if len(executors) >= (registered(context) or 0):
+                break
+    except HostFault:
+        raise
     except Exception as error:
         raise job_fault(essence(_text_of(error))) from error
     finally:
         files.remove(directory / _FILE, durable=False)
-    executors = {answer["host"]: Executor(**answer) for answer in answers}
-    for executor in executors.values():
-        check_executor(executor, word, directory, is_temporary=is_temporary)
-    return [warning for executor in executors.values() for warning in warnings_about(executor, began, time.time())]
+    warnings = [warning for executor in executors for warning in warnings_about(executor, began, time.time())]
+    if (silent := (registered(context) or 0) - len(executors)) > 0:
+        warnings.append(f"{silent} of {silent + len(executors)} executors had no time to be looked at")
+    return warnings
+
+
+def distinct(executors: Iterable[Executor]) -> list[Executor]:
+    """Return what is known of each executor; a host may have several, and one may have run several tasks."""
+    return list({(executor.host, executor.process): executor for executor in executors}.values())
 
 
 def check_executor(executor: Executor, word: str, directory: Path, *, is_temporary: bool = False) -> None:
@@ -175,6 +192,7 @@ def _probe(
             failure = f"{type(error).__name__}: {error}"
         yield {
             "host": socket.gethostname(),
+            "process": f"{os.getppid()} in {os.getcwd()}",  # Python workers of an executor have one parent
             "python": platform.python_version(),
             "executable": sys.executable,
             "word": word,

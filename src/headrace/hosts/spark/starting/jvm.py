@@ -33,22 +33,22 @@ _is_temporary = False
 _begin = 0  # where this process's part of the log begins
 
 
-def start_context(conf: SparkConf, checkpoint: Path | None) -> None:
-    """Start a JVM and a Spark context in it; its log is `spark.log` in a checkpoint, or a new temporary file.
+def start_jvm(conf: SparkConf, checkpoint: Path | None) -> Any:
+    """Start a JVM unless this process has one; return its side of the gateway.
 
-    Nor does a JVM that ends later than this process hold open a pipe on its output.
-
-    Do nothing if this process has a JVM, or if the log is wanted on the terminal.
+    Its log is `spark.log` in a checkpoint, or a new temporary file, unless it is wanted on the terminal. Nor does a JVM
+    that ends later than this process hold open a pipe on its output.
     """
-    if SparkContext._gateway is not None or GATEWAY in os.environ or os.environ.get(DEBUG):
-        return
-    _be_silent()
-    target = _open(checkpoint)
-    try:
-        gateway = launch_gateway(conf, {"stdout": target, "stderr": target})  # type: ignore[no-untyped-call]
-    finally:
-        os.close(target)
-    SparkContext(conf=conf, gateway=gateway)
+    gateway = None
+    if SparkContext._gateway is None and GATEWAY not in os.environ and not os.environ.get(DEBUG):
+        _be_silent()
+        target = _open(checkpoint)
+        try:
+            gateway = launch_gateway(conf, {"stdout": target, "stderr": target})  # type: ignore[no-untyped-call]
+        finally:
+            os.close(target)
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    return SparkContext._jvm
 
 
 def _be_silent() -> None:

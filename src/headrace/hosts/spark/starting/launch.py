@@ -43,6 +43,11 @@ class Launch:
         own = self.conf.get("spark.master")
         if own is not None:
             raise HostFault(f"spark.master={own} is not a setting here", hint=f"use --master {own}, or master={own!r}")
+        if self.conf.get("spark.submit.deployMode", "client") != "client":
+            raise HostFault(
+                "spark.submit.deployMode=cluster is not a setting here: the driver is this process",
+                hint="on YARN and Kubernetes, headrace submit --deploy-mode cluster lets the cluster run the driver",
+            )
         if self.executors is not None and self.executors < 1:
             raise HostFault(f"executors must be 1 or more, not {self.executors}")
 
