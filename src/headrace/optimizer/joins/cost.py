@@ -2,19 +2,19 @@
 
 A branch with children X1..Xm costs, for each child Xi whose rows search the others in some order:
 
-    CPU = R(Xi) * (store + bytes) * copies  +  sum over steps of  rows * (search + candidates + matches)
-    MEM = N(Xi) * bytes * copies
+    CPU = R(Xi) * (store + bytes)  +  sum over steps of  rows * (search + candidates + matches)
+    MEM = N(Xi) * bytes
 
-Each quantity has its price in `Costs`.
-
-R and N are those of `Estimates`. Rows grow along the order by the matches of each step. A child that is searched by
-different keys is kept in as many copies, each sorted by one of them. Nobody stores the output of the root.
+Each quantity has its price in `Costs`. R and N are those of `Estimates`. Rows grow along the order by the matches of
+each step. The state of a child is sorted by one key: the classes that all rows have which search it. Rows that agree in
+this key are candidates; the other classes are tested like conditions. Nobody stores the output of the root.
 
 The published model is the special case `UNIT`: it charges every tuple that is stored and every match.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -32,7 +32,7 @@ class Costs(Struct, frozen=True):
     match: float = 0.0  # for each combination that meets all conditions
     step: float = 0.0  # for each search of a page, however small
     stored_byte: float = 0.0  # of a state of a stream that goes to the state store
-    derived_byte: float = 0.0  # of an intermediate state, or of a further copy
+    derived_byte: float = 0.0  # of an intermediate state
     row: float = 1.0  # bytes
 
 
@@ -62,22 +62,23 @@ class Model:
         self.graph = graph
         self.costs = costs
         self.estimates = Estimates(graph)
-        self._steps: dict[tuple[int, int], float] = {}
-        self._kept: dict[tuple[int, int], tuple[float, float]] = {}
+        self._steps: dict[tuple[int, int, int], float] = {}
+        self._kept: dict[int, tuple[float, float]] = {}
 
-    def step(self, rows: int, other: int) -> float:
-        """Return the work of all combinations that are held of `rows` if each of them searches `other` once."""
-        if (value := self._steps.get((rows, other))) is None:
+    def step(self, rows: int, other: int, key: int) -> float:
+        """Return the work of all combinations that are held of `rows` if each of them searches `other` by a key."""
+        if (value := self._steps.get((rows, other, key))) is None:
             of, costs = self.estimates, self.costs
-            work = costs.search + of.candidates(rows, other) * costs.candidate + of.matches(rows, other) * costs.match
-            value = self._steps[rows, other] = of.held(rows) * work
+            work = costs.search + of.matches(rows, other) * costs.match
+            work += of.candidates(rows, other, key) * costs.candidate
+            value = self._steps[rows, other, key] = of.held(rows) * work
         return value
 
-    def searching(self, block: int, order: Blocks) -> float:
+    def searching(self, block: int, order: Blocks, keys: Mapping[int, int]) -> float:
         """Return the work per second of the searches that new rows of one child start."""
         rows, work = block, 0.0
         for other in order:
-            work += self.step(rows, other)
+            work += self.step(rows, other, keys[other])
             rows |= other
         return self.starting(block, work, len(order))
 
@@ -86,37 +87,33 @@ class Model:
         new_share = self.estimates.rate(block) / self.estimates.held(block)
         return new_share * work + self.estimates.pages(block) * steps * self.costs.step
 
-    def keeping(self, block: int, copies: int = 1) -> tuple[float, float]:
+    def keeping(self, block: int) -> tuple[float, float]:
         """Return the work per second and the memory of the state of one child."""
-        if (value := self._kept.get((block, copies))) is None:
+        if (value := self._kept.get(block)) is None:
             of, costs = self.estimates, self.costs
             size = costs.row + of.width(block)
             is_stream = not block & (block - 1)
-            first = costs.stored_byte if is_stream else costs.derived_byte
-            work = costs.store * copies + size * (first + (copies - 1) * costs.derived_byte)
-            value = self._kept[block, copies] = of.rate(block) * work, of.held(block) * size * copies
+            work = costs.store + size * (costs.stored_byte if is_stream else costs.derived_byte)
+            value = self._kept[block] = of.rate(block) * work, of.held(block) * size
         return value
 
-    def keys(self, blocks: Blocks, orders: Orders) -> dict[int, set[int]]:
-        """Return the keys by which each child is searched; every one of them needs a copy of its state.
-
-        Rows that share no key with a child look at all its rows, which they can do in any copy.
-        """
-        keys: dict[int, set[int]] = {block: set() for block in blocks}
+    def keys(self, blocks: Blocks, orders: Orders) -> dict[int, int]:
+        """Return the key by which each child is searched: the classes, as bits, that all searching rows have."""
+        keys = {block: self.estimates.classes_of(block) for block in blocks}
         for block, order in zip(blocks, orders, strict=True):
             rows = block
             for other in order:
-                if key := self.estimates.shared(rows, other):
-                    keys[other].add(key)
+                keys[other] &= self.estimates.classes_of(rows)
                 rows |= other
         return keys
 
     def branch(self, blocks: Blocks, orders: Orders) -> tuple[float, float]:
         """Return the work per second and the memory of one branch, without its children's own."""
-        cpu = sum(self.searching(block, order) for block, order in zip(blocks, orders, strict=True))
+        keys = self.keys(blocks, orders)
+        cpu = sum(self.searching(block, order, keys) for block, order in zip(blocks, orders, strict=True))
         memory = 0.0
-        for block, keys in self.keys(blocks, orders).items():
-            work, size = self.keeping(block, max(1, len(keys)))
+        for block in blocks:
+            work, size = self.keeping(block)
             cpu, memory = cpu + work, memory + size
         return cpu, memory
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from headrace.model.join_tree import Tree
 from headrace.optimizer.joins.cost import Blocks, Model, Orders, Plan, branch_of
-from headrace.optimizer.joins.front import SAME
-from headrace.optimizer.joins.orders import Option, OrderSearch
+from headrace.optimizer.joins.orders import SAME, Option, OrderSearch
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,7 @@ def exact_front(model: Model) -> tuple[Plan, ...]:
             memory = least.memory + sum(fronts[block][-1].memory for block in blocks)
             if any(entry.cpu <= cpu and entry.memory <= memory for entry in best):
                 continue
-            for option in search.options(least, blocks):
-                best = _best([*best, *_combined(option, blocks, fronts)])
+            best = _best([*best, *_combined(search.best(least, blocks), blocks, fronts)])
         fronts[ports] = best
     return tuple(Plan(entry.tree(), entry.cpu, entry.memory) for entry in fronts[everything])
 

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from headrace.optimizer.joins.cost import Plan
-
-#: Costs that differ by less are equal: sums in another order are rounded differently.
-SAME = 1e-12
+from headrace.optimizer.joins.orders import SAME
 
 
 class Limits(Struct, frozen=True):

@@ -97,25 +97,26 @@ class Estimates:
         self.graph = graph
         self._classes = [(port_set(key_class.ports), key_class) for key_class in graph.classes]
         self._classes_of: dict[int, int] = {}
-        self._keyed: dict[int, float] = {}
+        self._keyed: dict[tuple[int, int], float] = {}
         self._selectivity: dict[int, float] = {}
         self._product: dict[int, float] = {}
         self._held: dict[int, float] = {}
         self._rate: dict[int, float] = {}
         self._width: dict[int, float] = {}
 
-    def keyed(self, ports: int) -> float:
-        """Return the share of the cross product that agrees in all keys."""
-        if (value := self._keyed.get(ports)) is None:
-            shares = (max(key_class.selectivity(ports & whole), TINY) for whole, key_class in self._classes)
-            value = self._keyed[ports] = math.prod(shares)
+    def keyed(self, ports: int, key: int) -> float:
+        """Return the share of the cross product that agrees in these key classes, given as bits."""
+        if (value := self._keyed.get((ports, key))) is None:
+            classes = (self._classes[place] for place in members(key))
+            shares = (max(key_class.selectivity(ports & whole), TINY) for whole, key_class in classes)
+            value = self._keyed[ports, key] = math.prod(shares)
         return value
 
     def selectivity(self, ports: int) -> float:
         """Return the share of the cross product that meets all conditions within the set."""
         if (value := self._selectivity.get(ports)) is None:
             terms = (max(term.selectivity, TINY) for term in self.graph.terms if not term.ports & ~ports)
-            value = self._selectivity[ports] = self.keyed(ports) * math.prod(terms)
+            value = self._selectivity[ports] = self.keyed(ports, self.classes_of(ports)) * math.prod(terms)
         return value
 
     def product(self, ports: int) -> float:
@@ -148,9 +149,10 @@ class Estimates:
         """Return the number of pages per second that bring new combinations."""
         return sum(self.graph.streams[port].pages for port in members(ports))
 
-    def candidates(self, rows: int, other: int) -> float:
-        """Return how many combinations of `other` agree in all keys with one combination of `rows`, on average."""
-        return self.keyed(rows | other) / (self.keyed(rows) * self.keyed(other)) * self.held(other)
+    def candidates(self, rows: int, other: int, key: int) -> float:
+        """Return how many combinations of `other` agree in a key with one combination of `rows`, on average."""
+        before = self.keyed(rows, key) * self.keyed(other, key)
+        return self.keyed(rows | other, key) / before * self.held(other)
 
     def matches(self, rows: int, other: int) -> float:
         """Return how many combinations of `other` meet all conditions with one combination of `rows`, on average."""

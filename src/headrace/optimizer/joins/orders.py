@@ -1,7 +1,7 @@
 """Search orders: in which order new rows of each child of a branch search the others.
 
-Up to `EXACT` children the order of each child is the best there is: the work of a step depends on which children were
-searched before, not on their order, so it is a shortest path over sets of children. For more children the order comes
+Up to `EXACT` children the order of each child is a shortest path over sets of children: the work of a step depends on
+which children were searched before, not on their order. For more children the order comes
 from the Ibaraki-Kameda algorithm, which is optimal if the join graph is a tree and one tuple costs what it matches.
 A graph with cycles is first reduced to a spanning tree of least pair sizes; cross products, as edges of selectivity 1,
 may help or harm, so both are tried, and the cheaper is taken for each child.
@@ -17,6 +17,8 @@ from headrace.optimizer.joins.cost import Blocks, Model, Orders
 
 #: The largest number of children whose orders are found exactly.
 EXACT = 8
+#: Costs that differ by less are equal: sums in another order are rounded differently.
+SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,9 @@ class OrderSearch:
         self._last_steps: dict[Blocks, tuple[float, Blocks]] = {(): (0.0, ())}
 
     def least(self, blocks: Blocks) -> Option:
-        """Return the orders with least work, and the cost of a branch whose children need no second copy.
+        """Return the orders with least work if every search could use all classes that it has in common with a child.
 
-        No orders cost less, neither in work nor in memory.
+        No orders cost less. They cost just that if every child is searched by one key.
         """
         model, cpu, memory, orders = self._model, 0.0, 0.0, []
         for place, block in enumerate(blocks):
@@ -50,30 +52,34 @@ class OrderSearch:
             memory += size
         return Option(tuple(orders), cpu, memory)
 
-    def options(self, least: Option, blocks: Blocks) -> list[Option]:
-        """Return the orders with least work, and others that need fewer copies of states, from most to least memory.
+    def best(self, least: Option, blocks: Blocks) -> Option:
+        """Return orders of little work, given those of `least`.
 
-        A child that is searched by two keys has two copies. The second pass lets such a child be searched by only one
-        of its keys, as long as orders exist that do so.
+        The state of a child is sorted by one key, so orders of different children affect each other. From the orders
+        that would be best without that, or the published ones, keys are changed child by child as long as that saves
+        work.
         """
-        if len(self._model.graph.classes) < 2:
-            return [least]
-        chosen = [_option(self._model, blocks, least.orders)]
-        only: dict[int, int] = {}
-        while True:
-            trials = []
-            for block, keys in self._model.keys(blocks, chosen[-1].orders).items():
-                for key in sorted(keys) if len(keys) > 1 else ():
-                    restricted = _orders_within(self._model, blocks, only | {block: key})
-                    if restricted is not None:
-                        option = _option(self._model, blocks, restricted)
-                        if option.memory < chosen[-1].memory:
-                            trials.append((option.cpu, option.memory, block, key, option))
-            if not trials:
-                return chosen
-            _, _, block, key, option = min(trials, key=lambda trial: trial[:4])
-            only[block] = key
-            chosen.append(option)
+        model = self._model
+        if not model.graph.classes:
+            return least
+        best = Option(least.orders, *model.branch(blocks, least.orders))
+        if best.cpu > least.cpu * (1 + SAME):
+            published = published_orders(model, blocks)
+            best = min(best, Option(published, *model.branch(blocks, published)), key=lambda option: option.cpu)
+        while best.cpu > least.cpu * (1 + SAME):
+            keys = model.keys(blocks, best.orders)
+            trials = [_orders_within(model, blocks, keys)]
+            for block in blocks:
+                common = model.estimates.shared(block, self._whole ^ block)
+                trials += [
+                    _orders_within(model, blocks, keys | {block: key}) for key in _subsets(common) if key != keys[block]
+                ]
+            options = [Option(orders, *model.branch(blocks, orders)) for orders in trials if orders is not None]
+            better = min(options, key=lambda option: option.cpu, default=best)
+            if better.cpu >= best.cpu * (1 - SAME):
+                break
+            best = better
+        return best
 
     def _remaining(self, others: Blocks) -> tuple[float, Blocks]:
         """Return work and order of the last steps; the rows that search have all other children already."""
@@ -82,10 +88,10 @@ class OrderSearch:
             rows = self._whole
             for other in others:
                 rows ^= other
-            step, least = self._model.step, math.inf
+            step, shared, least = self._model.step, self._model.estimates.shared, math.inf
             for place, other in enumerate(others):
                 rest = self._remaining(others[:place] + others[place + 1 :])
-                work = step(rows, other) + rest[0]
+                work = step(rows, other, shared(rows, other)) + rest[0]
                 if work < least:
                     least, last = work, (work, (other, *rest[1]))
             assert last is not None  # work is finite
@@ -97,16 +103,18 @@ def best_orders(model: Model, blocks: Blocks) -> Orders:
     """Return for each child the order with least work: exactly for few children, else by Ibaraki and Kameda."""
     if len(blocks) > EXACT:
         return published_orders(model, blocks)
-    return OrderSearch(model, sum(blocks)).least(blocks).orders
+    search = OrderSearch(model, sum(blocks))
+    return search.best(search.least(blocks), blocks).orders
 
 
 def published_orders(model: Model, blocks: Blocks) -> Orders:
-    """Return for each child the cheapest order of the published algorithms."""
+    """Return for each child the cheapest order of the published algorithms, as if its rows could use all keys."""
     candidates = (ibaraki_kameda(model, blocks), ibaraki_kameda(model, blocks, cross=True), greedy(model, blocks))
-    return tuple(
-        min((orders[place] for orders in candidates), key=lambda order: model.searching(block, order))
+    orders = tuple(
+        min((orders[place] for orders in candidates), key=lambda order: _searching(model, block, order))
         for place, block in enumerate(blocks)
     )
+    return min((orders, *candidates), key=lambda orders: model.branch(blocks, orders)[0])
 
 
 def greedy(model: Model, blocks: Blocks) -> Orders:
@@ -133,13 +141,18 @@ def ibaraki_kameda(model: Model, blocks: Blocks, *, cross: bool = False) -> Orde
     return tuple(orders)
 
 
-def _option(model: Model, blocks: Blocks, orders: Orders) -> Option:
-    return Option(orders, *model.branch(blocks, orders))
+def _searching(model: Model, block: int, order: Blocks) -> float:
+    """Return the work of an order whose every step uses all classes that it can."""
+    keys, rows = {}, block
+    for other in order:
+        keys[other] = model.estimates.shared(rows, other)
+        rows |= other
+    return model.searching(block, order, keys)
 
 
-def _orders_within(model: Model, blocks: Blocks, only: Mapping[int, int]) -> Orders | None:
-    """Return the orders of least work in which some children are searched by one key only; None if there are none."""
-    whole = sum(blocks)
+def _orders_within(model: Model, blocks: Blocks, keys: Mapping[int, int]) -> Orders | None:
+    """Return the orders of least work that search each child by its key; None if there are none."""
+    whole, classes_of = sum(blocks), model.estimates.classes_of
     last_steps: dict[Blocks, tuple[float, Blocks] | None] = {(): (0.0, ())}
 
     def remaining(others: Blocks) -> tuple[float, Blocks] | None:
@@ -148,11 +161,12 @@ def _orders_within(model: Model, blocks: Blocks, only: Mapping[int, int]) -> Ord
         rows = whole - sum(others)
         cheapest: tuple[float, Blocks] | None = None
         for place, other in enumerate(others):
-            if other in only and model.estimates.shared(rows, other) not in (0, only[other]):
+            key = keys[other]
+            if key & ~classes_of(rows):
                 continue
             rest = remaining(others[:place] + others[place + 1 :])
             if rest is not None:
-                work = model.step(rows, other) + rest[0]
+                work = model.step(rows, other, key) + rest[0]
                 if cheapest is None or work < cheapest[0]:
                     cheapest = work, (other, *rest[1])
         last_steps[others] = cheapest
@@ -165,6 +179,15 @@ def _orders_within(model: Model, blocks: Blocks, only: Mapping[int, int]) -> Ord
             return None
         orders.append(way[1])
     return tuple(orders)
+
+
+def _subsets(bits: int) -> Iterator[int]:
+    part = bits
+    while True:
+        yield part
+        if not part:
+            return
+        part = (part - 1) & bits
 
 
 @dataclass(frozen=True, slots=True)
