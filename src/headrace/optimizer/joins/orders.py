@@ -12,11 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations, product
 
 from headrace.optimizer.joins.cost import Blocks, Model, Orders
 
 #: The largest number of children whose orders are found exactly.
 EXACT = 8
+#: The largest number of children whose keys are all tried together.
+TOGETHER = 3
 #: Costs that differ by less are equal: sums in another order are rounded differently.
 SAME = 1e-12
 
@@ -56,8 +59,8 @@ class OrderSearch:
         """Return orders of little work, given those of `least`.
 
         The state of a child is sorted by one key, so orders of different children affect each other. From the orders
-        that would be best without that, or the published ones, keys are changed child by child as long as that saves
-        work.
+        that would be best without that, or the published ones, the keys of one child are changed as long as that saves
+        work; of few children, then those of two and three at once.
         """
         model = self._model
         if not model.graph.classes:
@@ -66,20 +69,26 @@ class OrderSearch:
         if best.cpu > least.cpu * (1 + SAME):
             published = published_orders(model, blocks)
             best = min(best, Option(published, *model.branch(blocks, published)), key=lambda option: option.cpu)
-        while best.cpu > least.cpu * (1 + SAME):
-            keys = model.keys(blocks, best.orders)
-            trials = [_orders_within(model, blocks, keys)]
-            for block in blocks:
-                common = model.estimates.shared(block, self._whole ^ block)
-                trials += [
-                    _orders_within(model, blocks, keys | {block: key}) for key in _subsets(common) if key != keys[block]
-                ]
-            options = [Option(orders, *model.branch(blocks, orders)) for orders in trials if orders is not None]
-            better = min(options, key=lambda option: option.cpu, default=best)
-            if better.cpu >= best.cpu * (1 - SAME):
-                break
-            best = better
+        at_once, most = 1, len(blocks) if len(blocks) <= TOGETHER else 1
+        while at_once <= most and best.cpu > least.cpu * (1 + SAME):
+            better = self._changed(best, blocks, at_once)
+            if better.cpu < best.cpu * (1 - SAME):
+                best, at_once = better, 1
+            else:
+                at_once += 1
         return best
+
+    def _changed(self, option: Option, blocks: Blocks, at_once: int) -> Option:
+        """Return the best orders with other keys for so many children."""
+        model, keys = self._model, self._model.keys(blocks, option.orders)
+        common = {block: model.estimates.shared(block, self._whole ^ block) for block in blocks}
+        trials = [_orders_within(model, blocks, keys)]
+        for changed in combinations(blocks, at_once):
+            for others in product(*(_subsets(common[block]) for block in changed)):
+                if all(key != keys[block] for block, key in zip(changed, others, strict=True)):
+                    trials.append(_orders_within(model, blocks, keys | dict(zip(changed, others, strict=True))))
+        options = (Option(orders, *model.branch(blocks, orders)) for orders in trials if orders is not None)
+        return min(options, key=lambda option: option.cpu, default=option)
 
     def _remaining(self, others: Blocks) -> tuple[float, Blocks]:
         """Return work and order of the last steps; the rows that search have all other children already."""

@@ -24,7 +24,7 @@ NAMES = Names(
         ("SELECT * FROM b", ["bids", "best"]),
         ("select * from bids [RANGE 1 MINUTE] join it", ["items"]),
         ("SHOW ", [*SHOWN]),
-        ("show st", ["STREAMS", "STATISTICS"]),
+        ("show st", ["STREAMS", "STATISTICS", "STORES"]),
         ("SHOW STREAMS; SHOW qu", ["QUERIES"]),
         ("\\", ["\\help", "\\run", "\\stats", "\\q"]),
         ("\\s", ["\\stats"]),
