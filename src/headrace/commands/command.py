@@ -19,12 +19,14 @@ from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.graph.incarnations import incarnate
 from headrace.graph.place import Deferral
 from headrace.model.action import Reaction
+from headrace.model.join_tree import Tree
 from headrace.model.patterns.feedback import Feedback
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.qos import Qos, Shedding
 from headrace.model.schema import Schema
 from headrace.model.stint import Schedule, Stint
 from headrace.model.time import BEGIN
+from headrace.operators.multijoin.seen import How
 
 
 class Activation(Struct, frozen=True, omit_defaults=True):
@@ -262,6 +264,23 @@ class UseShedders(Struct, frozen=True, tag="use_shedders"):
     shedders: tuple[ShedAt, ...]
 
 
+class UseTree(Struct, frozen=True, tag="use_tree", omit_defaults=True):
+    """Let a join of several inputs go on with another tree.
+
+    `number` is one per change of a vertex: a join that has taken it, or a later one, does nothing. `portion` is how
+    many rows a bucket builds in a micro-batch if the change is stepwise. `buckets` are those that change; None: all.
+    `auto` if the optimizer chose the tree.
+    """
+
+    vertex: VertexId
+    number: int
+    tree: Tree
+    how: How = "moving"
+    portion: int = 0
+    buckets: tuple[int, ...] | None = None
+    auto: bool = False
+
+
 Command: TypeAlias = (
     AddQuery
     | DropQuery
@@ -278,6 +297,7 @@ Command: TypeAlias = (
     | UseDeferrals
     | UseRelays
     | UseShedders
+    | UseTree
 )
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

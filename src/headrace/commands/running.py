@@ -28,6 +28,7 @@ from headrace.commands.command import (
     UseDeferrals,
     UseRelays,
     UseShedders,
+    UseTree,
 )
 from headrace.commands.settings import (
     Breaks,
@@ -99,6 +100,7 @@ class Running(Struct, frozen=True):
     failed: tuple[FailedQuery, ...] = ()
     suspended: dict[str, Suspension] = {}  # of the stopped queries those that are off only for a while
     frontiers: dict[str, Frontier] = {}  # of streams that were reset
+    trees: dict[VertexId, UseTree] = {}  # the last change of plan of each join of several inputs
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
@@ -131,6 +133,8 @@ class Running(Struct, frozen=True):
                 return replace(state, feedback=_with(self.feedback, command))
             case UseCosts() | UseDeferrals() | UseRelays() | UseShedders():
                 return replace(state, **asdict(command))  # each has one field, of the same name as ours
+            case UseTree():
+                return _use_tree(state, command)
 
     def _deferrals_after(self, command: Command) -> tuple[Deferral, ...]:
         """Return the deferrals without those of vertices that a query comes to share or leaves with this command."""
@@ -146,7 +150,7 @@ class Running(Struct, frozen=True):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
             case EndQuery() | Drain() | ResetFrontier() | Set() | SetPromises() | SendFeedback():
                 return self.deferrals
-            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders():
+            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders() | UseTree():
                 return self.deferrals
         vertices = {vertex.id for graph in touched for vertex in graph}
         return tuple(deferral for deferral in self.deferrals if deferral.vertex not in vertices)
@@ -335,6 +339,16 @@ def _end(state: Running, name: str, number: int) -> Running:
 def _set(state: Running, new: Set) -> Running:
     """Put a setting in place of the one before."""
     return replace(state, settings=(*(old for old in state.settings if not new.replaces(old)), new))
+
+
+def _use_tree(state: Running, change: UseTree) -> Running:
+    """Remember a change of plan, if it is newer than that before; forget those of joins that are gone."""
+    before = state.trees.get(change.vertex)
+    if before is not None and change.number <= before.number:
+        return state
+    vertices = {vertex.id for query in (*state.working, *state.stopped) for vertex in query.graph}
+    kept = {name: used for name, used in state.trees.items() if name in vertices}
+    return replace(state, trees={**kept, change.vertex: change})
 
 
 def _without(entries: tuple[_Named, ...], name: str) -> tuple[_Named, ...]:

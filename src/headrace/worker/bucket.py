@@ -25,6 +25,7 @@ from headrace.commands.command import (
     UseCosts,
     UseRelays,
     UseShedders,
+    UseTree,
 )
 from headrace.commands.culprits import attributed
 from headrace.commands.repairs import without
@@ -61,7 +62,7 @@ from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
-_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier)
+_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, UseTree)
 _GRAPH_STAYS_SET = (settings.ShedShare, settings.Scheduler, settings.Fairness, settings.Eligibility, settings.Budget)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from headrace.engine.shedding.shedders import ShedSeen
 from headrace.engine.statistics import QueueStatistics, VertexCounts
 from headrace.model.time import BEGIN
+from headrace.operators.multijoin.seen import merged_boxes
 from headrace.storage.requests import Requests, added
 from headrace.worker.wire import Kind, Report, Row, Wait, decode_report, encode
 
@@ -81,6 +82,8 @@ def merged(reports: Sequence[Report]) -> Report:
         shed=_shed(shed for report in reports for shed in report.shed),
         queues=_queues(report.queues for report in reports),
         stores=added(report.stores for report in reports),
+        boxes=merged_boxes(report.boxes for report in reports),
+        building=sum(report.building for report in reports),
     )
 
 

@@ -22,6 +22,7 @@ from headrace.engine.statistics import QueueStatistics, StreamCounts, VertexCoun
 from headrace.errors import HostFault
 from headrace.model.page import Page
 from headrace.model.stint import Stint
+from headrace.operators.multijoin.seen import BoxSeen
 from headrace.storage.requests import Requests
 
 
@@ -178,6 +179,8 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shed: list[ShedSeen] = []  # by these buckets in this micro-batch
     queues: QueueStatistics = QueueStatistics()
     stores: dict[str, Requests] = {}  # requests that the process has made since it reported last
+    boxes: dict[str, BoxSeen] = {}  # what joins of several inputs did in this micro-batch, by vertex
+    building: int = 0  # rows that these buckets still have to build for changes of plan
 
     def all_shed(self) -> list[ShedSeen]:
         """Return what these buckets shed, and what the ingest tasks that sent them their counts did."""

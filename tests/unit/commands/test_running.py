@@ -14,10 +14,12 @@ from headrace.commands.command import (
     ShedAt,
     UseCosts,
     UseShedders,
+    UseTree,
     decode_command,
     encode_command,
 )
 from headrace.commands.running import Running
+from headrace.commands.running_graph import reads_alike
 from headrace.commands.settings import (
     Breaks,
     Budget,
@@ -30,6 +32,7 @@ from headrace.commands.settings import (
     ShedShare,
     Strategy,
 )
+from headrace.model.join_tree import flat, left_deep
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import Pattern
 
@@ -76,3 +79,16 @@ def test_what_the_controller_decides_replaces_what_it_decided_before() -> None:
     first, second = UseCosts({"a": Cost(1.0, 1.0, 8.0, 8.0)}), UseCosts({"b": Cost(2.0, 1.0, 8.0, 8.0)})
     running = after(first, UseShedders((ShedAt("a", 0, 0.5),)), second)
     assert (running.costs, running.shedders, running.commands) == (second.costs, (ShedAt("a", 0, 0.5),), 3)
+
+
+def test_a_change_of_plan_with_a_number_that_was_there_does_nothing() -> None:
+    first = UseTree("v", 1, left_deep([0, 1, 2]))
+    running = Running().after(first)
+    assert running.trees == {"v": first}
+    again = running.after(UseTree("v", 1, flat(3), "stepwise"))
+    assert again.trees == {"v": first}
+    assert again.commands == 2
+    later = UseTree("v", 2, flat(3), "parallel")
+    assert again.after(later).trees == {"v": later}
+    assert decode_command(encode_command(later)) == later
+    assert reads_alike(running, again.after(later))

@@ -11,6 +11,7 @@ from headrace.engine.shedding.shedders import ShedSeen
 from headrace.engine.statistics import QueueStatistics, VertexCounts
 from headrace.model.stint import Stint
 from headrace.model.time import BEGIN
+from headrace.operators.multijoin.seen import BoxSeen, KeySample, MigrationSeen, PortSeen, StepSeen
 from headrace.session import Session
 from headrace.storage.requests import Requests
 from headrace.testing.watching import local_host
@@ -21,6 +22,20 @@ NAMES = st.sampled_from(["a", "b", "c"])
 NUMBERS = st.integers(0, 9)
 BY_NAME = st.dictionaries(NAMES, NUMBERS)
 COUNTS = st.builds(VertexCounts, *[NUMBERS] * len(VertexCounts.__struct_fields__))
+STEPS = st.builds(StepSeen, NUMBERS, NUMBERS)
+BOXES = st.builds(
+    BoxSeen,
+    number=NUMBERS,
+    ports=st.lists(st.builds(PortSeen, NUMBERS, NUMBERS, NUMBERS), min_size=3, max_size=3),
+    steps=st.dictionaries(st.sampled_from(["0>1", "0.1>2"]), STEPS),
+    rows=st.dictionaries(st.sampled_from(["0.1", "1.2"]), NUMBERS),
+    stored=NUMBERS,
+    built=NUMBERS,
+    migration=st.none() | st.builds(MigrationSeen, NUMBERS, st.just("moving"), NUMBERS),
+    samples=st.lists(
+        st.builds(KeySample, NUMBERS, st.just(0), st.integers(0, 2), st.dictionaries(NUMBERS, NUMBERS)), max_size=2
+    ),
+)
 GUARDS = st.lists(st.builds(GuardSeen, NAMES, NAMES, st.none(), NUMBERS), max_size=2)
 REPORTS = st.builds(
     Report,
@@ -36,6 +51,8 @@ REPORTS = st.builds(
     noticed=st.lists(NAMES, unique=True),
     begun=st.lists(st.builds(Stint, NAMES, NUMBERS, NUMBERS, NUMBERS), max_size=2),
     unread=NUMBERS,
+    boxes=st.dictionaries(NAMES, BOXES, max_size=2),
+    building=NUMBERS,
     waiting=BY_NAME,
     shed=st.lists(st.builds(ShedSeen, NAMES, st.just(0), NUMBERS, NUMBERS)),
     queues=st.builds(QueueStatistics, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
