@@ -53,8 +53,12 @@ class _UncoveredError(Exception):
 
 def keep(new: Node, old: Iterable[Node]) -> Node:
     """Return an equal plan that contains as large parts of the old plans as possible."""
-    offered = [part for plan in old for part in walk(plan) if isinstance(part, _STATEFUL)]
-    return _keep(new, offered)
+    return _keep(new, [part for plan in old for part in stateful_parts(plan)])
+
+
+def stateful_parts(plan: Node) -> list[Node]:
+    """Return the parts of a plan whose operators keep state."""
+    return [part for part in walk(plan) if isinstance(part, _STATEFUL)]
 
 
 def _keep(new: Node, offered: Sequence[Node]) -> Node:

@@ -14,13 +14,12 @@ from headrace.graph.graph import Graph, Vertex
 from headrace.graph.incarnations import meaning_of
 from headrace.graph.naming import Names
 from headrace.operators.specs import Output
-from headrace.optimizer.keeping import keep
+from headrace.optimizer.keeping import keep, stateful_parts
 from headrace.optimizer.shedding.prepare import prepare_for_shedding
 from headrace.plan.nodes import Node
-from headrace.plan.traversal import walk
 from headrace.session.compile import graph_of, plans_of
 from headrace.session.outcome import Listing
-from headrace.session.transaction import Transaction
+from headrace.session.transaction import Transaction, digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +45,15 @@ def with_state(query: Query, plan: Node, transaction: Transaction) -> tuple[Quer
     known, running = replaced_by(query, transaction)
     if known is None or running is None:
         return query, plan
-    texts = (known.text, *known.basis)
+    # a crash between the catalog and the command log leaves a definition that has not run yet
+    has_run = running.definition in ("", digest_of(known))
+    texts = (known.text, *known.basis) if has_run else known.basis
     plans = plans_of(known, texts, transaction.catalog)
     kept = keep(plan, plans)
     if _shared(kept, query, running, transaction.catalog) <= _shared(plan, query, running, transaction.catalog):
         return query, plan
-    parts = list(walk(kept))
-    used = [text for text, old in zip(texts, plans, strict=True) if any(part in parts for part in walk(old))]
+    parts = stateful_parts(kept)
+    used = [text for text, old in zip(texts, plans, strict=True) if any(part in parts for part in stateful_parts(old))]
     return msgspec.structs.replace(query, basis=tuple(used)), kept
 
 

@@ -39,6 +39,8 @@ REPLACED = History(
     (
         Execute(STREAMS + COUNTS + LARGE),
         Push("s", FIRST),
+        Execute(COUNTS.replace("CREATE", "CREATE OR REPLACE").replace("GROUP BY k", "WHERE k > 1 GROUP BY k")),
+        Push("s", FIRST[-1:]),
         Execute("DROP QUERY IF EXISTS counts;"),
         Push("s", SECOND),
         Execute(LARGE.replace("CREATE", "CREATE OR REPLACE").replace("v > 2", "v > 4")),
