@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -24,20 +24,31 @@ from headrace.session.transaction import Transaction, digest_of
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The operators with state of a new query and of the one that it replaces, by name."""
+    """The operators with state of a new query and of the one that it replaces, by name.
+
+    `readers` are the queries and rules that read the old one. They contain its plan, so they go on with that.
+    """
 
     kept: tuple[str, ...]
     empty: tuple[str, ...]
     dropped: tuple[str, ...]
+    readers: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = (("keeps the state of", self.kept), ("begins empty:", self.empty))
-        return "; ".join(f"{verb} {', '.join(names)}" for verb, names in parts if names)
+        said = [f"{verb} {', '.join(names)}" for verb, names in parts if names]
+        if self.readers:
+            verb, them = ("reads", "it") if len(self.readers) == 1 else ("read", "them")
+            again = f"drop and create {them} to change that"
+            said.append(f"{', '.join(self.readers)} still {verb} the earlier text; {again}")
+        return "; ".join(said)
 
     def listing(self) -> Listing:
         """Return the operators with what becomes of their state."""
         parts = (("kept", self.kept), ("begins empty", self.empty), ("dropped", self.dropped))
-        return Listing(("operator", "state"), tuple((name, state) for state, names in parts for name in names))
+        rows = [(name, state) for state, names in parts for name in names]
+        readers = [(name, "still reads the earlier text") for name in self.readers]
+        return Listing(("operator", "state"), (*rows, *readers))
 
 
 def with_state(query: Query, plan: Node, transaction: Transaction) -> tuple[Query, Node]:
@@ -65,17 +76,17 @@ def replaced_by(query: Query, transaction: Transaction) -> tuple[Query | None, A
     return known, running
 
 
-def compare(graph: Graph, running: AddQuery | None) -> Kept:
+def compare(graph: Graph, running: AddQuery | None, readers: Iterable[str] = ()) -> Kept:
     """Compare the graph of a query, which has no incarnation yet, with what runs under its name."""
     names, known = Names(graph), {meaning_of(vertex.id) for vertex in (running.graph if running else ())}
     own = {vertex.id for vertex in graph}
     kept = tuple(names[vertex.id] for vertex in _stateful(graph) if vertex.id in known)
     empty = tuple(names[vertex.id] for vertex in _stateful(graph) if vertex.id not in known)
     if running is None:
-        return Kept(kept, empty, ())
+        return Kept(kept, empty, (), tuple(readers))
     before = Names(running.graph)
     gone = (vertex for vertex in _stateful(running.graph) if meaning_of(vertex.id) not in own)
-    return Kept(kept, empty, tuple(before[vertex.id] for vertex in gone))
+    return Kept(kept, empty, tuple(before[vertex.id] for vertex in gone), tuple(readers))
 
 
 def _shared(plan: Node, query: Query, running: AddQuery, catalog: Catalog) -> int:

@@ -138,13 +138,15 @@ class Statements:
         if transaction.define(query, statement, f"query {query.name}", command=command):
             _warn(statement, transaction)
             self._admit(command, statement, transaction)
-            note = f"query {query.name} {kept}" if kept is not None and (kept.kept or kept.empty) else ""
+            note = f"query {query.name} {kept}" if kept is not None and str(kept) else ""
             transaction.start(command, references(query.text).relations, note)
 
     def _explain_replace(self, statement: statements.ExplainReplace, transaction: Transaction) -> None:
         name = statement.query.name
         if transaction.running.get(name.text) is None:
-            hint = did_you_mean(name.text, list(transaction.running), otherwise="EXPLAIN takes a SELECT")
+            is_off = any(query.query == name.text for query in transaction.deployed.added)
+            otherwise = "it is off: the new query begins empty" if is_off else "EXPLAIN takes a SELECT"
+            hint = did_you_mean(name.text, list(transaction.running), otherwise=otherwise)
             raise NameFault(f"no running query {name.text!r} that could be replaced", span=name.span, hint=hint)
         _, _, kept = self._compiled(statement.query, transaction)
         assert kept is not None
@@ -166,7 +168,8 @@ class Statements:
             command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now())
         if running is None:
             return query, command, None
-        return query, command, compare(command.graph, replaced_by(query, transaction)[1])
+        readers = transaction.catalog.readers(query.name)
+        return query, command, compare(command.graph, replaced_by(query, transaction)[1], readers)
 
     def _select(self, statement: statements.Select, transaction: Transaction) -> None:
         """Run a SELECT without a name; the same text is the same query."""

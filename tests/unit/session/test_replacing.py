@@ -149,3 +149,81 @@ def test_a_query_to_which_something_is_assumed_hands_no_state_on(session):
     push(session, "s", 1, 2, 3)
     session.execute("ASSUME q WHERE k = 1 FOR 1 HOUR")
     assert state(session, COUNTS.replace("sum(v) AS total", "1 AS one")) == ["begins empty"]
+
+
+NARROW = "SELECT k, count(*) AS n FROM s [RANGE 1 HOUR] GROUP BY k INTO MEMORY"
+
+
+def test_a_query_goes_back_to_its_first_text_with_its_state(session):
+    session.execute(f"CREATE QUERY q AS {COUNTS}")
+    push(session, "s", 1, 2, 3)
+    replace(session, NARROW)
+    push(session, "s", 4)
+    assert state(session, COUNTS) == ["kept"]
+    replace(session, COUNTS)
+    push(session, "s", 5)
+    session.drain()
+    assert rows(session) == [(1, 5, 15)]
+
+
+def test_two_replacements_in_one_text_keep_the_state(session):
+    session.execute(f"CREATE QUERY q AS {COUNTS}")
+    push(session, "s", 1, 2, 3)
+    total = "SELECT sum(v) AS total FROM s [RANGE 1 HOUR] GROUP BY k INTO MEMORY"
+    session.execute(f"CREATE OR REPLACE QUERY q AS {NARROW}; CREATE OR REPLACE QUERY q AS {total}")
+    push(session, "s", 4)
+    session.drain()
+    assert rows(session) == [(10,)]
+
+
+def test_a_query_that_is_off_has_no_state_to_keep_and_this_is_said(session):
+    session.execute(f"CREATE QUERY q AS {COUNTS}")
+    push(session, "s", 1, 2, 3)
+    session.execute("STOP QUERY q")
+    with pytest.raises(NameFault) as told:
+        state(session, NARROW)
+    assert told.value.hint == "it is off: the new query begins empty"
+    replace(session, NARROW)
+    push(session, "s", 4)
+    session.drain()
+    assert rows(session) == [(1, 1)]
+
+
+def test_readers_go_on_with_the_earlier_text_and_its_state(session):
+    few = COUNTS.replace("GROUP BY k", "GROUP BY k HAVING count(*) > 100")
+    session.execute(f"""CREATE QUERY q AS {COUNTS}; CREATE QUERY reader AS SELECT total, n FROM q INTO MEMORY;
+        CREATE RULE big ON q DO INSERT INTO MEMORY""")
+    push(session, "s", 1, 2, 3)
+    (listing,) = session.execute(f"EXPLAIN REPLACE QUERY q AS {few}")
+    told = "still reads the earlier text"
+    assert listing.rows == (("count, sum(v) per k, 1 h", "kept"), ("reader", told), ("big", told))
+    said = replace(session, few)
+    assert said[0].text.endswith("; reader, big still read the earlier text; drop and create them to change that")
+    push(session, "s", 4)
+    session.drain()
+    assert rows(session) == []
+    assert rows(session, "reader") == [(10, 4)]
+    assert rows(session, "big") == [(1, 4, 10)]
+
+
+def test_another_query_that_shares_an_operator_does_not_notice(session):
+    session.execute(f"CREATE QUERY q AS {COUNTS}; CREATE QUERY other AS {COUNTS}")
+    push(session, "s", 1, 2, 3)
+    replace(session, NARROW)
+    push(session, "s", 4)
+    replace(session, "SELECT v FROM s INTO MEMORY")
+    push(session, "s", 5)
+    session.drain()
+    assert rows(session) == [(5,)]
+    assert rows(session, "other") == [(1, 5, 15)]
+
+
+def test_promises_and_wishes_of_the_old_query_do_not_hinder(session):
+    session.execute(f"CREATE QUERY q WITH (latency '1 s') AS {COUNTS}")
+    push(session, "s", 1, 2, 3)
+    session.execute("ALTER QUERY q SET (latency '5 s'); DESIRE q WHERE k = 1")
+    assert state(session, NARROW) == ["kept"]
+    replace(session, NARROW)
+    push(session, "s", 4)
+    session.drain()
+    assert rows(session) == [(1, 4)]

@@ -1,0 +1,74 @@
+"""Queries that are replaced while windows are open, with kill -9 around each change: the windows are whole."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+from tests.spark.crash_case import expected, newest_batch, wait_for_batches, write_data, written
+from tests.spark.test_crashes import ended, finish, start
+
+STREAMS = """
+CREATE STREAM bids (at TIMESTAMP, auction INT, price DOUBLE) TIMESTAMP BY at SKEW 1 SECOND
+  FROM FILES (path '{data}/bids', format 'parquet');
+CREATE STREAM asks (at TIMESTAMP, auction INT, ask DOUBLE) TIMESTAMP BY at
+  FROM FILES (path '{data}/asks', format 'parquet');
+CREATE QUERY counts AS SELECT auction, count(*) AS n, max(price) AS top, window_end
+  FROM bids [RANGE 20 SECONDS SLIDE 5 SECONDS] GROUP BY auction INTO FILES (path '{out}/counts', format 'parquet');
+CREATE QUERY hour AS SELECT auction, count(*) AS n, sum(price) AS total, max(price) AS top
+  FROM bids [RANGE 1 HOUR] GROUP BY auction INTO FILES (path '{out}/hour', format 'parquet');
+CREATE QUERY pairs AS SELECT b.auction, b.price, a.ask FROM bids [RANGE 1 HOUR] AS b
+  JOIN asks [RANGE 1 HOUR] AS a ON b.auction = a.auction INTO FILES (path '{out}/pairs', format 'parquet');
+"""
+#: What the queries become, one after the other: other columns, HAVING, a condition on results, an expression.
+HOURS = (
+    "SELECT sum(price) AS total, max(price) AS top FROM bids [RANGE 1 HOUR] GROUP BY auction",
+    "SELECT auction, sum(price) AS total FROM bids [RANGE 1 HOUR] WHERE auction > 2 GROUP BY auction"
+    " HAVING count(*) > 160",
+    "SELECT auction + 1 AS next, count(*) AS n FROM bids [RANGE 1 HOUR] GROUP BY auction",
+)
+PAIRS = (
+    "SELECT b.price, a.ask FROM {}",
+    "SELECT a.ask, b.price, a.ask - b.price AS spread, b.auction FROM {}",
+    "SELECT b.price, a.ask FROM {}",
+)
+JOINED = "bids [RANGE 1 HOUR] AS b JOIN asks [RANGE 1 HOUR] AS a ON b.auction = a.auction"
+
+
+def test_windows_of_an_hour_are_whole_though_queries_change_within_them_and_the_driver_is_killed(tmp_path):
+    frames = write_data(tmp_path / "data", 7)
+    places = {"data": tmp_path / "data", "out": tmp_path / "out"}
+    first = STREAMS.format(**places)
+    texts = [first]
+    for hour, pairs in zip(HOURS, PAIRS, strict=True):
+        changed = f"""
+            CREATE OR REPLACE QUERY hour AS {hour} INTO FILES (path '{tmp_path}/out/hour', format 'parquet');
+            CREATE OR REPLACE QUERY pairs AS {pairs.format(JOINED)}
+              INTO FILES (path '{tmp_path}/out/pairs', format 'parquet');"""
+        texts.append(first.partition("CREATE QUERY hour")[0] + changed)
+    scripts = [tmp_path / f"{number}.sql" for number in range(len(texts))]
+    for script, text in zip(scripts, texts, strict=True):
+        script.write_text(text)
+    checkpoint, chance, reached = tmp_path / "checkpoint", random.Random(3), [-1]
+    for script in (scripts[0], scripts[1], scripts[1], scripts[2]):
+        process = start(checkpoint, script)
+        wait_for_batches(checkpoint, chance.randint(2, 4), is_over=ended(process))
+        time.sleep(chance.random() * 0.3)  # somewhere within a micro-batch
+        assert process.poll() is None, (tmp_path / "child.log").read_text()[-3000:]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        reached.append(newest_batch(checkpoint))
+    assert reached == sorted(set(reached)), "each text ran for some micro-batches"
+    finish(start(checkpoint, scripts[3]), tmp_path)
+
+    answers = expected(texts[3].replace("CREATE OR REPLACE", "CREATE"), frames)
+    found = written(tmp_path / "out", answers)
+    assert found["hour"] == answers["hour"], "the window of an hour is delivered by the last text, and whole"
+    assert found["counts"] == answers["counts"], "windows that nobody touched lose nothing"
+    assert _prices(found["pairs"]) == _prices(answers["pairs"]), "each pair comes once, by whichever text"
+    assert len({tuple(name for name, _ in row) for row in found["pairs"]}) > 2, "several texts delivered pairs"
+
+
+def _prices(rows):
+    return Counter((dict(row)["price"], dict(row)["ask"]) for row in rows)
