@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.feedback import imputation, speed_map
+from headrace.experiments.plans import plan_clouds, qualified_plans, search_time
 from headrace.experiments.qos import (
     error_tolerance,
     fifo_or_chain,
@@ -24,6 +25,7 @@ TIMESTAMPS = "Stream Mill's timestamp paper"
 QUERY_GRAPH = "Stream Mill's query-graph paper"
 FEEDBACK = "NiagaraST's feedback paper"
 BOOK = "the QoS book"
+CAPE = "CAPE's dissertation"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
@@ -145,6 +147,30 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "How large is the error of an average after shedding at random, and after shedding by value?",
         f"{BOOK}, figures 10.14 and 10.15",
         shed_values.run,
+    ),
+    Experiment(
+        "qualified-plans",
+        "Join plans within limits, by heuristics and by exact search",
+        "How often do heuristics find a join plan within limits of work and memory, compared with all plans?",
+        f"{CAPE}, figure 8.10",
+        qualified_plans.run,
+        takes="10 s",
+    ),
+    Experiment(
+        "search-time",
+        "The time of a search for join plans",
+        "How does the time of a search grow with the number of streams, for heuristics and for all plans?",
+        f"{CAPE}, figures 8.11 and 8.12",
+        search_time.run,
+        takes="5 s",
+    ),
+    Experiment(
+        "plan-clouds",
+        "Memory or work: what two heuristics prefer",
+        "Do plans of MJoin-Init need less memory and more work than those of BJTree-Init?",
+        f"{CAPE}, figures 8.13 to 8.15",
+        plan_clouds.run,
+        takes="5 s",
     ),
     Experiment(
         "idle-waiting-on-spark",
