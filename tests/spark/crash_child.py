@@ -17,6 +17,8 @@ def main() -> None:
         text = file.read()
     session = Session(checkpoint, limit=int(limit), buckets=4)
     session.execute(text)
+    if "waiting" in options:  # until it is killed; a drained checkpoint takes no other queries
+        session.deployment.wait()
     session.drain()
 
 

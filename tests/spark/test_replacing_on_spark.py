@@ -52,7 +52,7 @@ def test_windows_of_an_hour_are_whole_though_queries_change_within_them_and_the_
         script.write_text(text)
     checkpoint, chance, reached = tmp_path / "checkpoint", random.Random(3), [-1]
     for script in (scripts[0], scripts[1], scripts[1], scripts[2]):
-        process = start(checkpoint, script)
+        process = start(checkpoint, script, "waiting")
         wait_for_batches(checkpoint, chance.randint(2, 4), is_over=ended(process))
         time.sleep(chance.random() * 0.3)  # somewhere within a micro-batch
         assert process.poll() is None, (tmp_path / "child.log").read_text()[-3000:]

@@ -60,9 +60,7 @@ def degree(points: Sequence[tuple[int, float]]) -> float:
 def _median(search: Callable[[Setting], object], joins: Sequence[Setting]) -> float:
     taken = []
     for setting in joins:
-        fresh = Setting(
-            Model(setting.model.graph, setting.model.costs), setting.limits
-        )  # which has estimated nothing yet
+        fresh = Setting(Model(setting.model.graph, setting.model.costs), setting.limits)
         began = time.process_time()
         search(fresh)
         taken.append(time.process_time() - began)
