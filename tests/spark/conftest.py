@@ -13,6 +13,7 @@ KILLING = (
     "test_chaos",
     "test_cores",
     "test_promises_on_spark",
+    "test_replacing_on_spark",
     "test_killed_at_random_moments",
 )
 
