@@ -1,0 +1,200 @@
+"""From what joins of several inputs report to the join graph by which their plans are compared.
+
+Rates and rows that are held are counted for each input. How often keys agree is estimated from key samples: the same
+keys are in the samples of all inputs, so sums of products of their counts, scaled up, estimate the same sums over all
+keys. The keys with most rows are counted one by one. Steps of the running tree measure how many combinations they find;
+where both are known, the measurement corrects the estimate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from headrace.model.join_tree import Tree
+from headrace.operators.multijoin.seen import BoxSeen, KeySample
+from headrace.optimizer.joins.join_graph import (
+    Estimates,
+    JoinGraph,
+    KeyClass,
+    Keys,
+    Stream,
+    Term,
+    members,
+    port_set,
+    uniform,
+)
+
+#: The selectivity of a condition that nothing has measured.
+UNKNOWN_TERM = 0.5
+#: Keys of a class of which nothing is known.
+UNKNOWN_KEYS = 100.0
+#: Rows that must have searched a state before what they found counts.
+FEW = 100
+#: A correction that is smaller than this share is noise.
+SMALL = 0.05
+
+
+class Shape(Struct, frozen=True):
+    """What a join of several inputs joins: the ports of each key class, and port sets of the other conditions."""
+
+    ports: int
+    classes: tuple[tuple[int, ...], ...] = ()
+    terms: tuple[int, ...] = ()
+
+
+class Tally(Struct, frozen=True):
+    """What one join did over some time: sums of its reports, and the newest of what is a state.
+
+    `pages` are micro-batches in which an input had tuples. Sizes and samples come with some reports only; `sampled` are
+    the rows that were held then.
+    """
+
+    seconds: float = 0.0
+    reports: int = 0
+    taken: tuple[int, ...] = ()
+    pages: tuple[int, ...] = ()
+    held: tuple[int, ...] = ()
+    widths: tuple[float, ...] = ()
+    sampled: tuple[int, ...] = ()
+    steps: Mapping[str, tuple[int, int]] = {}
+    stored: int = 0
+    busy: float = 0.0
+    tree: Tree | None = None
+    samples: tuple[KeySample, ...] = ()
+
+    def after(self, seen: BoxSeen, seconds: float) -> Tally:
+        """Return the tally with one more report, which comes some seconds after the one before."""
+        taken = tuple(port.taken for port in seen.ports)
+        held = tuple(port.held for port in seen.ports)
+        widths = tuple(port.bytes / port.held if port.held else 0.0 for port in seen.ports)
+        steps = dict(self.steps)
+        for name, step in seen.steps.items():
+            searched, matched = steps.get(name, (0, 0))
+            steps[name] = searched + step.searched, matched + step.matched
+        return Tally(
+            self.seconds + seconds,
+            self.reports + 1,
+            _sums(self.taken, taken),
+            _sums(self.pages, tuple(int(count > 0) for count in taken)),
+            held,
+            widths if any(widths) or not self.widths else self.widths,
+            held if seen.samples else self.sampled,
+            steps,
+            self.stored + seen.stored,
+            self.busy + seen.busy_ns / 1e9,
+            seen.tree,
+            tuple(seen.samples) or self.samples,
+        )
+
+
+class Facts(Struct, frozen=True):
+    """A join graph, and whether its selectivities were measured; if not, they are assumed."""
+
+    graph: JoinGraph
+    is_measured: bool
+    learned: Mapping[int, float] = {}
+
+
+def facts_of(shape: Shape, tally: Tally, learned: Mapping[int, float] | None = None) -> Facts:
+    """Return the join graph of what was counted; `learned` are corrections of earlier times, by port set."""
+    seconds = max(tally.seconds, 1e-9)
+    streams = tuple(
+        Stream(
+            rate=tally.taken[port] / seconds,
+            held=float(tally.held[port]),
+            width=tally.widths[port],
+            pages=tally.pages[port] / seconds,
+        )
+        for port in range(shape.ports)
+    )
+    sampled = [_key_class(place, ports, tally) for place, ports in enumerate(shape.classes)]
+    classes = tuple(known or uniform(ports, UNKNOWN_KEYS) for known, ports in zip(sampled, shape.classes, strict=True))
+    graph = JoinGraph(streams, classes, tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms))
+    corrections = _corrections(graph, tally.steps, learned or {})
+    corrected = JoinGraph(streams, classes, (*graph.terms, *(Term(ports, share) for ports, share in corrections)))
+    terms = {ports: share for ports, share in corrections if any(not term & ~ports for term in shape.terms)}
+    return Facts(corrected, all(known is not None for known in sampled), terms)
+
+
+def assumed(shape: Shape, rates: Sequence[float], held: Sequence[float], width: float) -> Facts:
+    """Return the join graph of a join of which only rates and windows are known, or assumed."""
+    streams = tuple(Stream(rate, rows, width, 1.0) for rate, rows in zip(rates, held, strict=True))
+    classes = tuple(uniform(ports, UNKNOWN_KEYS) for ports in shape.classes)
+    return Facts(JoinGraph(streams, classes, tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms)), False)
+
+
+def _key_class(place: int, ports: Sequence[int], tally: Tally) -> KeyClass | None:
+    """Return the keys of a class with their shares; None without a sample of each of its inputs."""
+    samples = {sample.port: sample for sample in tally.samples if sample.key_class == place}
+    if any(port not in samples or not tally.sampled[port] for port in ports):
+        return None
+    zeros = max(samples[port].zeros for port in ports)
+    heavy = {key for port in ports for key in samples[port].heaviest if _is_known(key, zeros, ports, samples)}
+    groups: Counter[tuple[int, ...]] = Counter()
+    for key in {key for port in ports for key in samples[port].counts if _is_sampled(key, zeros)}:
+        if key not in heavy:
+            groups[tuple(samples[port].counts.get(key, 0) for port in ports)] += 1
+    keys = [
+        Keys(float(count << zeros), _shares(counts, ports, tally))
+        for counts, count in groups.items()
+        if sum(rows > 0 for rows in counts) > 1  # the others agree with nothing
+    ]
+    keys += [Keys(1.0, _shares([_count(samples[port], key) for port in ports], ports, tally)) for key in sorted(heavy)]
+    return KeyClass(tuple(ports), tuple(keys))
+
+
+def _is_sampled(key: int, zeros: int) -> bool:
+    return not key & ((1 << zeros) - 1)
+
+
+def _is_known(key: int, zeros: int, ports: Iterable[int], samples: Mapping[int, KeySample]) -> bool:
+    """Return whether the rows of a heavy key are counted in all inputs."""
+    return _is_sampled(key, zeros) or all(
+        key in samples[port].heaviest or _is_sampled(key, samples[port].zeros) for port in ports
+    )
+
+
+def _count(sample: KeySample, key: int) -> int:
+    return sample.heaviest.get(key, sample.counts.get(key, 0))
+
+
+def _shares(counts: Iterable[int], ports: Iterable[int], tally: Tally) -> tuple[float, ...]:
+    return tuple(rows / tally.sampled[port] for rows, port in zip(counts, ports, strict=True))
+
+
+def _corrections(
+    graph: JoinGraph, steps: Mapping[str, tuple[int, int]], learned: Mapping[int, float]
+) -> list[tuple[int, float]]:
+    """Return factors by which measured selectivities of port sets differ, small sets first, as further conditions.
+
+    A factor holds for every set that contains its ports. So those of smaller sets are taken into account first.
+    """
+    measured: dict[int, tuple[int, float, int]] = {}
+    for name, (searched, matched) in steps.items():
+        rows, _, other = name.partition(">")
+        before = port_set(map(int, rows.split(".")))
+        whole = before | port_set(map(int, other.split(".")))
+        if searched >= FEW and searched > measured.get(whole, (0, 0.0, 0))[2]:
+            measured[whole] = before, matched / searched, searched
+    found: list[tuple[int, float]] = []
+    for whole in sorted({*measured, *learned}, key=lambda ports: (ports.bit_count(), ports)):
+        if whole not in measured:
+            found.append((whole, learned[whole]))
+            continue
+        before, ratio, _ = measured[whole]
+        terms = (*graph.terms, *(Term(ports, factor) for ports, factor in found))
+        estimates = Estimates(JoinGraph(graph.streams, graph.classes, terms))
+        if any(graph.streams[port].held <= 0 for port in members(whole)):
+            continue
+        expected = estimates.matches(before, whole & ~before)
+        factor = ratio / expected if expected > 0 else 1.0
+        if abs(factor - 1.0) > SMALL:
+            found.append((whole, factor))
+    return found
+
+
+def _sums(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(map(sum, zip(one, other, strict=True))) if one else other
