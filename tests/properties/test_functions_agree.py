@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from decimal import Context, Decimal
 from typing import Any
 
 import polars as pl
@@ -15,7 +16,7 @@ from headrace.model.expressions.expression import Call, Cast, Column, Expr, Lite
 from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.schema import Field
 from headrace.model.time import DAY
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.kernels import KERNELS
 from headrace.testing.oracle.expressions import value_of
@@ -26,6 +27,8 @@ from headrace.testing.streams import column
 N, L, D, S, B = Type.INT, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.BOOLEAN
 T, A, V = Type.TIMESTAMP, Type.DATE, Type.INTERVAL
 
+M, M4, WIDE, LONG = DecimalType(10, 2), DecimalType(12, 4), DecimalType(38, 10), DecimalType(38, 0)
+
 #: Within a few centuries, so that Python's datetime can follow.
 INSTANTS = (
     st.integers(-80_000 * DAY, 80_000 * DAY)
@@ -34,7 +37,17 @@ INSTANTS = (
 )
 TEXT = st.text(st.sampled_from("abAB ,%_\\.1ßé\n"), max_size=6)
 HALVES = st.integers(-40, 40).map(lambda n: n / 2)
-VALUES: dict[Type, st.SearchStrategy[Any]] = {
+EXACT = Context(prec=100)
+
+
+def decimals(type_: DecimalType) -> st.SearchStrategy[Decimal]:
+    limit = 10**type_.precision - 1
+    quarters = st.integers(-50, 50).map(lambda n: n * 10**type_.scale // 4)
+    digits = st.integers(-limit, limit) | st.integers(-300, 300) | quarters.filter(lambda n: abs(n) <= limit)
+    return digits.map(lambda n: Decimal(n).scaleb(-type_.scale, EXACT))
+
+
+VALUES: dict[DataType, st.SearchStrategy[Any]] = {
     B: st.booleans(),
     N: st.integers(-(2**31), 2**31 - 1) | st.integers(-5, 5),
     L: st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1),
@@ -45,15 +58,16 @@ VALUES: dict[Type, st.SearchStrategy[Any]] = {
     T: INSTANTS,
     A: st.integers(-80_000, 80_000),
     V: st.integers(-DAY, DAY) | st.just(0),
+    **{type_: decimals(type_) for type_ in (M, M4, WIDE, LONG)},
 }
 SMALL = st.integers(-2, 7)
 ROWS, EXAMPLES = 12, int(os.environ.get("HEADRACE_EXAMPLES", "3"))
 
 #: An argument is a column of a type, or a strategy for a literal.
-Argument = Type | tuple[Type, st.SearchStrategy[Any]]
+Argument = DataType | tuple[DataType, st.SearchStrategy[Any]]
 
 
-def lit(type_: Type, strategy: st.SearchStrategy[Any]) -> tuple[Type, st.SearchStrategy[Any]]:
+def lit(type_: DataType, strategy: st.SearchStrategy[Any]) -> tuple[DataType, st.SearchStrategy[Any]]:
     return (type_, strategy)
 
 
@@ -70,9 +84,16 @@ _PAIRS: list[list[Argument]] = [
     [A, A],
     [V, V],
     [L, Type.NULL],
+    [M, M],
+    [M, M4],
+    [M, L],
+    [M, D],
+    [WIDE, LONG],
 ]
-_NUMBER: list[list[Argument]] = [[N], [L], [D]]
+_NUMBER: list[list[Argument]] = [[N], [L], [D], [M]]
 _NUMBERS: list[list[Argument]] = [[L, L], [N, N], [D, D], [L, D]]
+_EXACT: list[list[Argument]] = [[M, M], [M, M4], [M, N], [L, M], [WIDE, M], [WIDE, WIDE], [LONG, M4], [M, D]]
+_EXACT += [[M, Type.NULL], [M, lit(DecimalType(2, 1), st.sampled_from(["1.5", "-0.3", "0.0", None]))]]
 _TIME: list[list[Argument]] = [[T], [A]]
 _PATTERN = lit(S, st.sampled_from(["a%", "%b_", "_", "%", "", "\\%a", "a\\_%", "A.B", "%\n%"]))
 _REGEX = lit(S, st.sampled_from(["a", "^a", "[ab]+", "(a|b)B?", "a.b"]))
@@ -106,23 +127,23 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
         [T, A],
         [S, lit(S, TEXT), lit(S, TEXT)],
     ],
-    "+": [*_NUMBERS, [T, V], [V, T], [A, V], [V, V]],
-    "-": [*_NUMBERS, [T, V], [T, T], [A, V], [V, V]],
-    "*": _NUMBERS,
-    "/": _NUMBERS,
-    "%": _NUMBERS,
+    "+": [*_NUMBERS, *_EXACT, [T, V], [V, T], [A, V], [V, V]],
+    "-": [*_NUMBERS, *_EXACT, [T, V], [T, T], [A, V], [V, V]],
+    "*": [*_NUMBERS, *_EXACT],
+    "/": [*_NUMBERS, *_EXACT],
+    "%": [*_NUMBERS, *_EXACT],
     "div": [[L, L], [N, L]],
     **dict.fromkeys(
         ("neg", "abs", "sign", "floor", "ceil", "sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan"), _NUMBER
     ),
-    "round": [[L], [D], [D, lit(L, st.integers(0, 4))]],
+    "round": [[L], [D], [D, lit(L, st.integers(0, 4))], [M], [LONG], [WIDE, lit(L, st.integers(0, 12))]],
     "pow": [[D, D], [L, lit(L, SMALL)]],
-    "||": [[S, S], [S, L, B], [S, D], [S, T, A], [S, V]],
+    "||": [[S, S], [S, L, B], [S, D], [S, T, A], [S, V], [S, M, WIDE]],
     **{name: [[S]] for name in ("upper", "lower", "length", "reverse", "initcap", "ascii", "bit_length")},
     **{name: [[S]] for name in ("octet_length", "md5", "sha1", "crc32", "base64")},
     **{name: [[S], [S, _CHARACTERS]] for name in ("trim", "ltrim", "rtrim")},
     "sha2": [[S, lit(L, st.sampled_from([0, 224, 256, 384, 512]))]],
-    "xxhash64": [[S], [N, L, D], [T, A, V, B], [S, Type.NULL, S]],
+    "xxhash64": [[M, WIDE, LONG], [S], [N, L, D], [T, A, V, B], [S, Type.NULL, S]],
     "chr": [[N], [lit(L, SMALL)]],
     "repeat": [[S, lit(L, SMALL)]],
     "translate": [[S, lit(S, TEXT), lit(S, TEXT)]],
@@ -140,9 +161,9 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     **{name: [[lit(D, st.sampled_from([0.5, -1.0, 2.5, math.inf]))], [N]] for name in ("cot", "sec", "csc")},
     **dict.fromkeys(("atan2", "hypot", "nanvl"), _NUMBERS),
     "log": [*_NUMBER, *_NUMBERS],
-    "pmod": _NUMBERS,
+    "pmod": [*_NUMBERS, *_EXACT],
     "factorial": [[N], [lit(L, st.integers(-1, 22))]],
-    "bround": [[L], [D], [D, lit(L, st.integers(0, 4))]],
+    "bround": [[L], [D], [D, lit(L, st.integers(0, 4))], [M], [WIDE, lit(L, st.integers(0, 12))]],
     **{name: [[L, L], [N, L]] for name in ("&", "|", "^")},
     **{name: [[L], [N]] for name in ("~", "bit_count", "bin")},
     "hex": [[L], [N], [S]],
@@ -238,10 +259,12 @@ _TEXTS = [
     "2026-02-30",
     "2026-1-2 03:04:05.678",
 ]
-_TEXTS += ["2026-01-01T00:00Z", "2026-01-01 01:00+01:00"]
+_TEXTS += ["2026-01-01T00:00Z", "2026-01-01 01:00+01:00", "1.005", "-0.125", "1e3", "1E-9", ".5", "9" * 40, "NaN"]
 #: Source and targets.
 _CASTS = {"N": "LS", "L": "NDBS", "D": "LNBS", "B": "LDS", "A": "TS", "V": "S", "T": "LDAS", "S": "NLBAT"}
-_LETTERS = {"N": N, "L": L, "D": D, "S": S, "B": B, "T": T, "A": A, "V": V}
+_CASTS |= {"M": "4WXNLDBST", "4": "MW", "W": "MXNLDBST", "X": "W4LD"}
+_CASTS = {source: targets + ("MWX" if source in "NLDBTS" else "") for source, targets in _CASTS.items()}
+_LETTERS = {"N": N, "L": L, "D": D, "S": S, "B": B, "T": T, "A": A, "V": V, "M": M, "4": M4, "W": WIDE, "X": LONG}
 
 
 @settings(deadline=None, max_examples=EXAMPLES, database=None, derandomize=True)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Column, Expr, Literal, conjunction
 from headrace.model.rank import Ranking, RankOrder
 from headrace.model.schema import TS, Field, Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.model.window import (
     AggregateCall,
     Cumulative,
@@ -57,7 +57,7 @@ S = Schema.of(a=Type.INT, b=Type.INT, c=Type.STRING)
 T = Schema.of(d=Type.INT, e=Type.STRING, f=Type.BIGINT)
 TABLE = Schema.of(k=Type.INT, v=Type.STRING)
 
-VALUES = {
+VALUES: dict[DataType, st.SearchStrategy[Any]] = {
     Type.INT: st.none() | st.integers(0, 2),
     Type.BIGINT: st.none() | st.integers(0, 3) | st.just(2**63 - 1),
     Type.STRING: st.none() | st.sampled_from(["", "x", "y "]),
@@ -67,7 +67,7 @@ VALUES = {
 }
 
 KINDS: tuple[JoinKind, ...] = ("inner", "left", "right", "full")
-CONSTANTS: dict[Type, st.SearchStrategy[Any]] = {
+CONSTANTS: dict[DataType, st.SearchStrategy[Any]] = {
     Type.INT: st.integers(0, 1),
     Type.BIGINT: st.integers(0, 4),
     Type.STRING: st.sampled_from(["x", "y "]),
@@ -76,7 +76,7 @@ CONSTANTS: dict[Type, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def values(draw: st.DrawFn, type_: Type, schema: Schema, depth: int = 2) -> Expr:
+def values(draw: st.DrawFn, type_: DataType, schema: Schema, depth: int = 2) -> Expr:
     """An expression of the type over the columns of the schema."""
     names = [field.name for field in schema if field.type is type_]
     leaves: list[Expr] = [Column(name, type_) for name in names]
@@ -305,7 +305,7 @@ def _joins(draw: st.DrawFn, left: Node, right: Node, fresh: Iterator[str], kind:
     return replace(bare, residual=draw(st.none() | st.none() | conditions(bare.schema)))
 
 
-def _column(draw: st.DrawFn, side: Node, type_: Type) -> Column:
+def _column(draw: st.DrawFn, side: Node, type_: DataType) -> Column:
     return Column(draw(st.sampled_from([field.name for field in side.schema if field.type is type_])), type_)
 
 

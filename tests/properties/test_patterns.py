@@ -41,11 +41,11 @@ from headrace.model.patterns.pattern import (
     restrict,
     to_expr,
 )
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.operators.expressions.evaluate import evaluate
 
 #: For each type, values that patterns name, and all values that matter: those, what lies between, and beyond.
-DENSE: dict[Type, tuple[list[Any], list[Any]]] = {
+DENSE: dict[DataType, tuple[list[Any], list[Any]]] = {
     Type.INT: ([0, 1, 2], [-1, 0, 1, 2, 3, None]),
     Type.TIMESTAMP: ([0, 1, 2], [-1, 0, 1, 2, 3, None]),
     Type.DOUBLE: ([0.0, 1.0, 2.0], [-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, float("inf"), float("nan"), None]),
@@ -68,13 +68,13 @@ def several(values: list[Any]) -> list[Match]:
     return found
 
 
-def rows_of(type_: Type, values: list[Any]) -> pl.DataFrame:
+def rows_of(type_: DataType, values: list[Any]) -> pl.DataFrame:
     plain = pl.Int64 if type_ is Type.TIMESTAMP else type_.polars
     return pl.DataFrame({"x": pl.Series(values, dtype=plain).cast(type_.polars)})
 
 
 @pytest.mark.parametrize("type_", DENSE, ids=lambda type_: type_.value)
-def test_cover_and_intersection_agree_with_every_value(type_: Type) -> None:
+def test_cover_and_intersection_agree_with_every_value(type_: DataType) -> None:
     named, domain = DENSE[type_]
     rows = rows_of(type_, domain)
     found = [pattern((Column("x", type_), match)) for match in several(named)]
@@ -93,7 +93,7 @@ def test_cover_and_intersection_agree_with_every_value(type_: Type) -> None:
 
 
 @pytest.mark.parametrize("type_", DENSE, ids=lambda type_: type_.value)
-def test_the_expression_is_true_where_the_pattern_matches_and_never_null(type_: Type) -> None:
+def test_the_expression_is_true_where_the_pattern_matches_and_never_null(type_: DataType) -> None:
     named, domain = DENSE[type_]
     rows = rows_of(type_, domain)
     for match in several(named):

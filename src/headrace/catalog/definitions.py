@@ -15,7 +15,7 @@ from headrace.model.qos import Qos, qos_of
 from headrace.model.schema import Schema
 from headrace.model.streams import SYSTEM_PREFIX
 from headrace.model.time import HOUR
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 #: Options of a query that say when it is on: times, and what is watched.
 SCHEDULE, START_ON, STOP_ON = "schedule", "start on", "stop on"
@@ -108,8 +108,8 @@ class Aggregate(Struct, frozen=True, tag="aggregate"):
     """A user-defined aggregate in Python: `target` is 'module:Class' with zero, add, merge and finish."""
 
     name: str
-    arg: Type
-    result: Type
+    arg: DataType
+    result: DataType
     target: str
 
 

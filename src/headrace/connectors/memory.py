@@ -10,12 +10,13 @@ from typing import Any
 import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
-from headrace.connectors.formats.conversion import can_convert, convert, failures, reason
+from headrace.connectors.formats.conversion import can_convert, convert, decimals, failures, reason
 from headrace.connectors.options import near
 from headrace.connectors.spool import stream_spool
 from headrace.errors import NameFault, SourceFault
 from headrace.model.page import Page
 from headrace.model.schema import Field, Schema
+from headrace.model.types import DecimalType
 
 
 def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -64,6 +65,8 @@ class MemorySink:
 
 
 def _column(field: Field, values: list[Any]) -> pl.Series:
+    if isinstance(field.type, DecimalType):
+        return _decimals(field, field.type, values)
     plain = [_plain(value) for value in values]
     try:
         return pl.Series(field.name, plain, dtype=field.type.polars)
@@ -83,6 +86,14 @@ def _column(field: Field, values: list[Any]) -> pl.Series:
             raise SourceFault(f"row {number}: {reason(values[number], field.name, field.type)}")
         done.append(after[0])
     return pl.Series(field.name, done, dtype=field.type.polars)
+
+
+def _decimals(field: Field, type_: DecimalType, values: list[Any]) -> pl.Series:
+    column = decimals(values, type_)
+    for number, (value, after) in enumerate(zip(values, column.to_list(), strict=True)):
+        if value is not None and after is None:
+            raise SourceFault(f"row {number}: {reason(value, field.name, type_)}")
+    return column.rename(field.name)
 
 
 def _plain(value: Any) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
-from headrace.model.types import Type
+from headrace.model.types import MOST_DIGITS, DataType, DecimalType, Type
 
-TYPE_NAMES: dict[str, Type] = {
+TYPE_NAMES: dict[str, DataType] = {
     "BOOLEAN": Type.BOOLEAN, "BOOL": Type.BOOLEAN,
     "TINYINT": Type.INT, "SMALLINT": Type.INT, "INT": Type.INT, "INTEGER": Type.INT,
     "BIGINT": Type.BIGINT, "LONG": Type.BIGINT,
@@ -18,6 +18,20 @@ TYPE_NAMES: dict[str, Type] = {
     "TIMESTAMPLTZ": Type.TIMESTAMP,
     "INTERVAL": Type.INTERVAL, "BINARY": Type.BINARY, "BYTES": Type.BINARY, "VARBINARY": Type.BINARY,
 }  # fmt: skip
+
+
+#: Names of the type DECIMAL, and its digits if none are written.
+DECIMAL_NAMES = ("DECIMAL", "DEC", "NUMERIC")
+DEFAULT_DECIMAL = DecimalType(10, 0)
+
+
+def decimal_type(precision: int, scale: int) -> DecimalType:
+    """Return DECIMAL(precision, scale); ValueError if there is no such type."""
+    if not 1 <= precision <= MOST_DIGITS:
+        raise ValueError(f"a DECIMAL has 1 to {MOST_DIGITS} digits, not {precision}")
+    if not 0 <= scale <= precision:
+        raise ValueError(f"DECIMAL({precision},{scale}) would have more digits after the point than digits")
+    return DecimalType(precision, scale)
 
 
 def near(name: str, known: Iterable[str]) -> str | None:

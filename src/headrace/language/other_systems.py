@@ -173,7 +173,6 @@ STREAM_CLAUSES = {
 
 #: By the name of a type, without its arguments.
 TYPES = {
-    "DECIMAL": "DECIMAL is not supported yet; BIGINT holds whole units such as cents, DOUBLE about 15 digits",
     "NUMERIC": "NUMERIC is not supported yet; BIGINT holds whole units such as cents, DOUBLE about 15 digits",
     "ARRAY": _NO_NESTING,
     "MAP": _NO_NESTING,

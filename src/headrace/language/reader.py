@@ -10,12 +10,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.errors import Span, SyntaxFault, TypeFault
 from headrace.language import other_systems
-from headrace.language.names import TYPE_NAMES, did_you_mean
+from headrace.language.names import DECIMAL_NAMES, DEFAULT_DECIMAL, TYPE_NAMES, decimal_type, did_you_mean
 from headrace.language.syntax.names import Name
 from headrace.model.option import Option
 from headrace.model.python_target import PythonTarget
 from headrace.model.time import UNITS, parse_duration
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 SPELLED = {",": "a comma", "(": "an opening parenthesis", ")": "a closing parenthesis"}
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1}
@@ -29,7 +29,7 @@ def span_of(token: Token) -> Span:
 def no_type(written: str, span: Span | None) -> TypeFault:
     """Return the error about a type that does not exist."""
     name = re.split(r"[(<\s]", written.upper(), maxsplit=1)[0]
-    known = ", ".join(type_.value for type_ in Type if type_ is not Type.NULL)
+    known = ", ".join([*(type_.value for type_ in Type if type_ is not Type.NULL), "DECIMAL(p, s)"])
     hint = did_you_mean(name, TYPE_NAMES, elsewhere=other_systems.TYPES, otherwise=f"types are {known}")
     wrong = "is not supported" if name in other_systems.TYPES else "does not exist"
     return TypeFault(f"type {written!r} {wrong}", span=span, hint=hint)
@@ -133,9 +133,11 @@ class Reader:
         self.position += 1
         return int(token.text)
 
-    def type(self) -> Type:
-        """Read a type name such as BIGINT, VARCHAR(20) or TIMESTAMP(3); the length has no effect."""
+    def type(self) -> DataType:
+        """Read a type name such as BIGINT, DECIMAL(10, 2), VARCHAR(20) or TIMESTAMP(3); a length has no effect."""
         name = self.name("a type")
+        if name.text.upper() in DECIMAL_NAMES:
+            return self._decimal(name.span)
         type_ = TYPE_NAMES.get(" ".join(name.text.upper().split()))
         if type_ is None:
             raise no_type(name.text, name.span)
@@ -143,6 +145,17 @@ class Reader:
             self.integer("a length")
             self.expect(")")
         return type_
+
+    def _decimal(self, span: Span | None) -> DataType:
+        if not self.accept("("):
+            return DEFAULT_DECIMAL
+        precision = self.integer("the digits of a DECIMAL")
+        scale = self.integer("the digits after the point") if self.accept(",") else 0
+        self.expect(")")
+        try:
+            return decimal_type(precision, scale)
+        except ValueError as error:
+            raise TypeFault(str(error), span=span, hint="write for example DECIMAL(10, 2)") from error
 
     def duration(self) -> int:
         """Read `5 MINUTES`, `1 HOUR 30 MINUTES`, `'500 ms'` or SQL's `INTERVAL '5' MINUTE` as microseconds."""

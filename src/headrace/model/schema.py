@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import polars as pl
 from msgspec import Struct
 
-from headrace.model.types import Type
+from headrace.model.types import DataType
 
 #: Timestamp of the tuple, Int64 microseconds; every page has it.
 TS = "__ts"
@@ -29,7 +29,7 @@ class Field(Struct, frozen=True):
     """One named column."""
 
     name: str
-    type: Type
+    type: DataType
 
 
 class Schema(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Schema(Struct, frozen=True):
     fields: tuple[Field, ...]
 
     @staticmethod
-    def of(**types: Type) -> Schema:
+    def of(**types: DataType) -> Schema:
         return Schema(tuple(Field(name, type_) for name, type_ in types.items()))
 
     @property

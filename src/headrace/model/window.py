@@ -11,7 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
-from headrace.model.types import Type
+from headrace.model.types import DataType
 
 
 class Range(Struct, frozen=True, tag="range"):
@@ -104,7 +104,7 @@ class AggregateCall(Struct, frozen=True, omit_defaults=True):
     name: str
     function: str
     arg: Expr | None
-    type: Type
+    type: DataType
     more: tuple[Expr, ...] = ()
 
     @property

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from headrace.model.expressions.expression import Literal
 from headrace.model.time import DAY, END
-from headrace.model.types import Type, common_type
+from headrace.model.types import DataType, Type, common_type
 
 Value: TypeAlias = bool | int | float | str | None
 
@@ -47,7 +47,7 @@ def compare(function: str, left: Literal, right: Literal) -> Answer:
     return _order(function, a, b)
 
 
-def call(function: str, args: tuple[Literal, ...], type_: Type) -> Answer:
+def call(function: str, args: tuple[Literal, ...], type_: DataType) -> Answer:
     """Apply an arithmetic or string function to constants that are not NULL."""
     if not all(map(_is_plain, args)):
         return UNKNOWN
@@ -63,7 +63,7 @@ def call(function: str, args: tuple[Literal, ...], type_: Type) -> Answer:
     return UNKNOWN
 
 
-def cast(literal: Literal, to: Type) -> Answer:
+def cast(literal: Literal, to: DataType) -> Answer:
     """Convert a constant that is not NULL, where that loses nothing."""
     value = literal.value
     if not _is_plain(literal) or isinstance(value, str | bool | None):
@@ -81,7 +81,7 @@ def cast(literal: Literal, to: Type) -> Answer:
 
 
 def _is_plain(literal: Literal) -> bool:
-    if literal.type in (Type.FLOAT, Type.BINARY):
+    if literal.type in (Type.FLOAT, Type.BINARY) or not isinstance(literal.type, Type):
         return False
     return math.isfinite(literal.value) if isinstance(literal.value, float) else literal.value is not None
 
@@ -108,7 +108,7 @@ def _instant(literal: Literal) -> int:
     return literal.value * DAY if literal.type is Type.DATE else literal.value
 
 
-def _shift(function: str, args: tuple[Literal, ...], type_: Type) -> Answer:
+def _shift(function: str, args: tuple[Literal, ...], type_: DataType) -> Answer:
     if function not in ("+", "-") or type_ not in (Type.TIMESTAMP, Type.INTERVAL) or len(args) != 2:
         return UNKNOWN
     first, second = map(_instant, args)
@@ -119,7 +119,7 @@ def _bounded(instant: int) -> Answer:
     return instant if abs(instant) < END else UNKNOWN
 
 
-def _compute(function: str, numbers: list[int] | list[float], type_: Type) -> Answer:
+def _compute(function: str, numbers: list[int] | list[float], type_: DataType) -> Answer:
     if type_ is Type.BIGINT:
         whole = [number for number in numbers if isinstance(number, int)]
         result = _INTEGER[function](*whole) if function in _INTEGER and len(whole) == len(numbers) else UNKNOWN

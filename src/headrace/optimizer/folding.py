@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Cast, Expr, Literal, transform
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.optimizer import constants
 
 #: Functions that may give something else than NULL although an argument is NULL.
@@ -133,7 +133,7 @@ def _fold_case(case: Case) -> Expr:
 
 def _fold_cast(cast: Cast) -> Expr:
     arg = cast.arg
-    if arg.type is cast.type:
+    if arg.type == cast.type:
         return arg
     if isinstance(arg, Literal):
         answer = None if arg.value is None else constants.cast(arg, cast.type)
@@ -141,6 +141,6 @@ def _fold_cast(cast: Cast) -> Expr:
     return cast
 
 
-def _retype(expr: Expr, type_: Type) -> Expr:
+def _retype(expr: Expr, type_: DataType) -> Expr:
     """Cast a part that replaces the whole and may be narrower, as in CASE WHEN TRUE THEN an INT, ELSE a BIGINT."""
-    return expr if expr.type is type_ else _fold_cast(Cast(expr, type_))
+    return expr if expr.type == type_ else _fold_cast(Cast(expr, type_))

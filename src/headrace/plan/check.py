@@ -84,7 +84,7 @@ def _join_faults(join: nodes.Join | nodes.SequenceJoin) -> Iterator[str]:
     for mine, theirs in join.keys:
         yield from _faults_of([mine], join.left.schema)
         yield from _faults_of([theirs], join.right.schema)
-        if mine.type is not theirs.type:
+        if mine.type != theirs.type:
             yield f"a key joins {mine.type.value} with {theirs.type.value}"
     if join.residual is not None:
         yield from _predicate_faults(join.residual, join.schema)
@@ -99,7 +99,7 @@ def _table_join_faults(join: nodes.TableJoin) -> Iterator[str]:
         field = join.table_schema.find(column)
         if field is None:
             yield f"table {join.table} has no column {column!r}"
-        elif field.type is not expr.type:
+        elif field.type != expr.type:
             yield f"a key joins {expr.type.value} with {field.type.value}"
     if join.residual is not None:
         yield from _predicate_faults(join.residual, join.schema)
@@ -149,7 +149,7 @@ def _column_faults(column: Column, schema: Schema) -> Iterator[str]:
         field = Field(TS, Type.BIGINT)
     if field is None:
         yield f"column {column.name!r} is not among {', '.join(schema.names)}"
-    elif field.type is not column.type:
+    elif field.type != column.type:
         yield f"column {column.name!r} is {field.type.value}, but it is read as {column.type.value}"
 
 

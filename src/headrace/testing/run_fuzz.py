@@ -19,7 +19,7 @@ from headrace.hosts.host import Deployment
 from headrace.hosts.local import LocalDeployment
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.time import SECOND, parse_instant
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 from headrace.worker.ingest import PAGE_TUPLES
@@ -46,7 +46,7 @@ CREATE EVENT alarm (k INT, name STRING);
 """
 STREAMS = ("s", "t", "u")
 _TYPES = tuple(set(_COLUMNS.values()))
-_LITERALS: dict[Type, Sequence[str]] = {
+_LITERALS: dict[DataType, Sequence[str]] = {
     Type.BOOLEAN: ("TRUE", "FALSE", "NULL"),
     Type.INT: ("0", "1", "-1", "2147483647", "7"),
     Type.BIGINT: ("0", "3", "-2", "9223372036854775807", "1000000"),
@@ -207,13 +207,13 @@ class Grammar:
     def _where(self) -> str:
         return f" WHERE {self.expression(Type.BOOLEAN)}" if self.chance.random() < 0.5 else ""
 
-    def type(self) -> Type:
+    def type(self) -> DataType:
         """Return a random type."""
         return self.chance.choice(_TYPES)
 
-    def expression(self, type_: Type, depth: int = 3) -> str:
+    def expression(self, type_: DataType, depth: int = 3) -> str:
         """Return an expression of a type, mostly."""
-        columns = [name for name, known in _COLUMNS.items() if known is type_]
+        columns = [name for name, known in _COLUMNS.items() if known == type_]
         roll = self.chance.random()
         if depth == 0 or roll < 0.25:
             return self.chance.choice([*columns, *columns, self._literal(type_)])
@@ -227,11 +227,11 @@ class Grammar:
             function = FUNCTIONS[name]
             count = self.chance.randint(function.least, function.most or function.least + 1)
             types = [self.type() for _ in range(count)]
-            if function.typing(types) is type_:
+            if function.typing(types) == type_:
                 return self._call(name, types, depth - 1)
         return self._literal(type_)
 
-    def _call(self, name: str, types: Sequence[Type], depth: int) -> str:
+    def _call(self, name: str, types: Sequence[DataType], depth: int) -> str:
         literal = _LITERAL_FROM.get(name, len(types))
         args = [
             self.expression(type_, depth) if at < literal else self._literal(type_) for at, type_ in enumerate(types)
@@ -262,7 +262,7 @@ class Grammar:
             case _:
                 return f"{name}({', '.join(args)})"
 
-    def _literal(self, type_: Type) -> str:
+    def _literal(self, type_: DataType) -> str:
         return self.chance.choice(_LITERALS[type_])
 
 

@@ -17,6 +17,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -24,7 +25,7 @@ import polars as pl
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import SEQ, TS, Field, Schema
 from headrace.model.time import END, HOUR, MINUTE, SECOND, parse_duration, parse_instant
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.testing.oracle.rows import Row
 from headrace.testing.oracle.values import plain_value
 
@@ -150,7 +151,7 @@ def parse_time(text: str) -> int:
     return parse_duration(text)
 
 
-def parse_value(text: str, type_: Type) -> Any:
+def parse_value(text: str, type_: DataType) -> Any:
     """Read a value of a type; a dash is NULL."""
     if text == "-":
         return None
@@ -163,6 +164,8 @@ def parse_value(text: str, type_: Type) -> Any:
             return float(text)
         case Type.STRING:
             return text
+        case DecimalType():
+            return Decimal(text)
         case Type.BINARY:
             return text.encode()
         case Type.DATE:

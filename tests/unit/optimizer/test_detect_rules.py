@@ -14,7 +14,7 @@ from headrace.language.syntax.statements import CreateEvent, Detection
 from headrace.model.events.event import Mode, primitives
 from headrace.model.expressions.expression import Call, Column, Expr, Literal
 from headrace.model.time import SECOND
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.rules.push_down_filters import push_down_filters
 from headrace.optimizer.rules.push_down_projections import push_down_projections
@@ -75,7 +75,7 @@ def detection(plan: Node) -> Detect:
     return next(node for node in walk(plan) if isinstance(node, Detect))
 
 
-def is_one(name: str, type_: Type = Type.INT) -> Expr:
+def is_one(name: str, type_: DataType = Type.INT) -> Expr:
     return Call("=", (Column(name, type_), Literal(1, type_)), Type.BOOLEAN)
 
 

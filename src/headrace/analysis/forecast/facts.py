@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.graph.graph import VertexId
 from headrace.model.schema import Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.operators.specs import Spec
 
 #: Seconds a tuple, by kind of operator: the order of magnitude on one core of a usual machine, with pages of many
@@ -47,7 +47,15 @@ PAIR = 6e-8  # seconds to make a pair in a join, beside the search for partners
 INSTANT = 1e-5  # seconds a tuple of an event that is not a sequence of tuples, and is detected instant by instant
 ENDING = 0.1  # share of tuples that end a run
 
-_WIDTHS = {Type.BOOLEAN: 1, Type.INT: 4, Type.FLOAT: 4, Type.DATE: 4, Type.NULL: 1, Type.STRING: 24, Type.BINARY: 24}
+_WIDTHS: dict[DataType, int] = {
+    Type.BOOLEAN: 1,
+    Type.INT: 4,
+    Type.FLOAT: 4,
+    Type.DATE: 4,
+    Type.NULL: 1,
+    Type.STRING: 24,
+    Type.BINARY: 24,
+}
 STAMP = 8.0  # bytes of a timestamp
 
 
@@ -86,9 +94,9 @@ def kind_of(spec: Spec) -> str:
     return type(spec).__name__.lower()
 
 
-def width(type_: Type) -> float:
+def width(type_: DataType) -> float:
     """Return the bytes of a value in a column; a guess for text."""
-    return float(_WIDTHS.get(type_, 8))
+    return 16.0 if isinstance(type_, DecimalType) else float(_WIDTHS.get(type_, 8))
 
 
 def row_width(schema: Schema) -> float:

@@ -15,7 +15,7 @@ from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import Between, Value
 from headrace.model.patterns.pattern import STAMP, Pattern, covers, pattern
 from headrace.model.schema import Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -74,7 +74,7 @@ class Groups:
                 terms.append((STAMP, Between(*limits)))
         return pattern(*terms)
 
-    def _limits(self, group: Any, name: str, type_: Type) -> tuple[Value, Value] | None:
+    def _limits(self, group: Any, name: str, type_: DataType) -> tuple[Value, Value] | None:
         """Return the least and the greatest value of a column without NULLs."""
         statistics = group.column(self._places[name]).statistics if name in self._places else None
         if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
@@ -111,14 +111,14 @@ def newest_in(path: str, begin: int, end: int, schema: Schema, time_column: str)
     return max(times, default=None)
 
 
-def _is_declared(dtype: pl.DataType | None, type_: Type) -> bool:
+def _is_declared(dtype: pl.DataType | None, type_: DataType) -> bool:
     """Return whether every value of a column can be read as a type; a zone does not matter."""
     return dtype == type_.polars or (
         type_ is Type.TIMESTAMP and isinstance(dtype, pl.Datetime) and dtype.time_unit == "us"
     )
 
 
-def _value(statistic: Any, type_: Type) -> Value | None:
+def _value(statistic: Any, type_: DataType) -> Value | None:
     """Return a value of the statistics as patterns have it; None for types that Parquet orders differently."""
     match type_:
         case Type.TIMESTAMP if isinstance(statistic, dt.datetime):

@@ -17,7 +17,7 @@ from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import IsNull, Match, equal
 from headrace.model.patterns.pattern import STAMP, Pattern, covers, pattern
 from headrace.model.schema import Field, Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.storage.location import absolute, located
 
 #: The directory of the records in which the column is NULL, as Hive and Spark name it.
@@ -67,7 +67,7 @@ class Partition:
         value = self.columns[time_column][0] if time_column is not None and time_column in self.columns else None
         return _micros(value) if isinstance(value, dt.datetime) else None
 
-    def _match(self, name: str, type_: Type) -> Match | None:
+    def _match(self, name: str, type_: DataType) -> Match | None:
         if name not in self.columns:
             return None
         value = self.columns[name][0]

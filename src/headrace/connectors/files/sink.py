@@ -13,13 +13,14 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.folders import by_folder, check_folders, folder_columns
+from headrace.connectors.formats.json_lines import json_lines
 from headrace.connectors.options import check_names, duration, near, require
 from headrace.errors import NameFault, SinkFault, TypeFault
 from headrace.model.page import Page
 from headrace.model.qos import parse_size
 from headrace.model.schema import Schema
 from headrace.model.time import SECOND
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.storage import files
 from headrace.storage.location import ObjectPath, absolute, location
 
@@ -219,7 +220,7 @@ class FilesSink:
         if self._target.format == "csv":
             rows.write_csv(file)
         else:
-            rows.write_ndjson(file)
+            file.write(json_lines(rows))
 
     def _fault(self, error: OSError) -> SinkFault:
         return SinkFault(
@@ -258,7 +259,7 @@ def staged_in(directory: str) -> list[Path]:
     return [staging / name for name in files.names(staging)]
 
 
-def as_text(name: str, type_: Type, form: str) -> pl.Expr | None:
+def as_text(name: str, type_: DataType, form: str) -> pl.Expr | None:
     """Convert a column to a type that the format has and that the FILES source reads back."""
     if type_ is Type.TIMESTAMP:
         return pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f")

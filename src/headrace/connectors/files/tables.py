@@ -17,7 +17,7 @@ from headrace.connectors.options import near
 from headrace.connectors.secrets import resolved
 from headrace.errors import NameFault, NotSupported, QueryError, SourceFault
 from headrace.model.schema import Field, Schema
-from headrace.model.types import Type, type_of
+from headrace.model.types import DataType, Type, type_of
 from headrace.storage.reading import open_to_read, size_of
 
 _SAMPLE = 1 << 20  # bytes of text that are looked at to guess types
@@ -113,7 +113,7 @@ def _dates(frame: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _type(name: str, dtype: pl.DataType, path: str) -> Type:
+def _type(name: str, dtype: pl.DataType, path: str) -> DataType:
     type_ = type_of(dtype)
     if type_ is None:
         raise NotSupported(

@@ -7,20 +7,31 @@ without) or whole microseconds since 1970, durations such as '500 ms' or whole m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import polars as pl
 
 from headrace.model.calendar import python_rows
+from headrace.model.digits import (
+    from_floats,
+    from_integers,
+    from_text,
+    parsed,
+    rescaled,
+    to_digits,
+    to_floats,
+    to_integers,
+)
 from headrace.model.schema import Schema
 from headrace.model.time import parse_duration, parse_instant
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 
 _LOCAL = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f")
 _ZONED = ("%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f%:z")
 
 
-def can_convert(dtype: pl.DataType, to: Type) -> bool:
+def can_convert(dtype: pl.DataType, to: DataType) -> bool:
     """Say whether a column of this kind can hold values of type `to` at all."""
     if dtype == to.polars or dtype == pl.Null or dtype in (pl.String, pl.Categorical, pl.Enum):
         return True
@@ -33,7 +44,7 @@ def can_convert(dtype: pl.DataType, to: Type) -> bool:
     return to is Type.INTERVAL and isinstance(dtype, pl.Duration)
 
 
-def convert(column: pl.Series, to: Type) -> pl.Series:
+def convert(column: pl.Series, to: DataType) -> pl.Series:
     """Turn a column for which `can_convert` holds into `to`; values that do not fit become NULL."""
     dtype = column.dtype
     if dtype == to.polars:
@@ -42,12 +53,30 @@ def convert(column: pl.Series, to: Type) -> pl.Series:
         column = column.cast(pl.String)
     if column.dtype == pl.String:
         return _from_text(column, to)
+    if isinstance(to, DecimalType):
+        if isinstance(dtype, pl.Decimal):
+            return rescaled(to_digits(column), dtype.scale, to)
+        return from_floats(column, to) if dtype.is_float() else rescaled(column.cast(pl.Int128), 0, to)
+    if isinstance(dtype, pl.Decimal):
+        if to.is_integer:  # a fraction is not cut off
+            column = column.set(column != column.cast(pl.Int128).cast(column.dtype), None)
+            return to_integers(column, to.polars)
+        return to_floats(column).cast(to.polars)
     if to.is_integer and dtype.is_float():
         # A cast would cut 1.5 down to 1; that is another value, not the same in another type.
         column = column.set(column.is_not_null() & (column != column.floor()).fill_null(False), None)
     if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
         column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     return column.cast(to.polars, strict=False)
+
+
+def decimals(values: Sequence[Any], to: DecimalType) -> pl.Series:
+    """Turn numbers and texts of Python into a column; what is neither, or does not fit, becomes NULL."""
+    texts = [value if isinstance(value, float) else str(value) for value in values]
+    wrong = [value is None or isinstance(value, bool) for value in values]
+    return from_integers(
+        [None if none else parsed(text, to.scale) for text, none in zip(texts, wrong, strict=True)], to
+    )
 
 
 def failures(before: pl.Series, after: pl.Series) -> pl.Series:
@@ -61,7 +90,7 @@ def convert_all(raw: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, dict[i
     failed: dict[int, str] = {}
     for field in schema:
         before = raw[field.name]
-        after = convert(before, field.type)
+        after = convert(before, field.type).alias(field.name)
         columns.append(after)
         if after.null_count() > before.null_count():
             wrong = failures(before, after).arg_true()
@@ -71,7 +100,7 @@ def convert_all(raw: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, dict[i
     return pl.DataFrame(columns) if columns else pl.DataFrame(height=raw.height), failed
 
 
-def reason(value: object, name: str, to: Type) -> str:
+def reason(value: object, name: str, to: DataType) -> str:
     """Say why a record is bad."""
     return f"column {name}: {value!r} is not {'an' if to.value[0] in 'AEIOU' else 'a'} {to.value}"
 
@@ -81,7 +110,7 @@ def select(schema: Schema, columns: tuple[str, ...] | None) -> Schema:
     return schema if columns is None else Schema(tuple(field for field in schema if field.name in columns))
 
 
-def _from_text(column: pl.Series, to: Type) -> pl.Series:
+def _from_text(column: pl.Series, to: DataType) -> pl.Series:
     match to:
         case Type.STRING:
             return column
@@ -90,6 +119,8 @@ def _from_text(column: pl.Series, to: Type) -> pl.Series:
             return (lower == "true").set(~lower.is_in(["true", "false"]), None)
         case Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:
             return column.str.strip_chars().cast(to.polars, strict=False)
+        case DecimalType():
+            return from_text(column, to)
         case Type.DATE:
             return column.str.strptime(pl.Date, "%Y-%m-%d", strict=False)
         case Type.TIMESTAMP:

@@ -16,12 +16,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from headrace.connectors.formats.conversion import can_convert, convert, failures, reason
+from headrace.connectors.formats.conversion import can_convert, convert, decimals, failures, reason
 from headrace.connectors.formats.text import NEWLINE, Lines, Parsed
 from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.option import Option
 from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.schema import Field, Schema
+from headrace.model.types import DecimalType
 
 Row: TypeAlias = Mapping[str, Any]
 #: What a user's function is: the text of a message to its rows.
@@ -136,6 +137,10 @@ def _column(field: Field, values: list[Any]) -> tuple[pl.Series, dict[int, str]]
         texts = pl.Series(field.name, values, dtype=pl.String)
         column = convert(texts, field.type)
         return column, {row: reason(values[row], field.name, field.type) for row in failures(texts, column).arg_true()}
+    if isinstance(field.type, DecimalType):
+        column = decimals(values, field.type).rename(field.name)
+        bad = [row for row, value in enumerate(values) if value is not None and column[row] is None]
+        return column, {row: reason(values[row], field.name, field.type) for row in bad}
     try:
         return pl.Series(field.name, values, dtype=field.type.polars), {}
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):

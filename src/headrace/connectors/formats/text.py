@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -22,7 +23,7 @@ import pyarrow.json
 
 from headrace.connectors.formats.conversion import convert_all, reason
 from headrace.model.schema import Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.storage.reading import open_to_read
 
 BLOCK = 4 << 20
@@ -226,7 +227,7 @@ def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
     return _from_arrow(table)
 
 
-_JSON_TYPES: dict[Type, pa.DataType] = {
+_JSON_TYPES: dict[DataType, pa.DataType] = {
     Type.BOOLEAN: pa.bool_(),
     Type.INT: pa.int64(),
     Type.BIGINT: pa.int64(),
@@ -247,6 +248,8 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
     ):
         return None
     if not _is_utf8(lines.data):
+        return None
+    if not all(isinstance(field.type, Type) for field in schema):
         return None
     # Moments are written as text or as whole microseconds; one block mostly has one of them.
     for moments in (pa.large_string(), pa.int64()):
@@ -275,7 +278,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 _MOMENTS = (Type.TIMESTAMP, Type.INTERVAL)
-_JSON_PYTHON: dict[Type, Any] = {
+_JSON_PYTHON: dict[DataType, Any] = {
     Type.BOOLEAN: bool,
     Type.INT: int,
     Type.BIGINT: int,
@@ -307,7 +310,7 @@ def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
     return _typed(lines, raw, np.array(good, dtype=np.int64), bad, schema)
 
 
-def _raw_type(type_: Type, form: Form) -> pl.DataType:
+def _raw_type(type_: DataType, form: Form) -> pl.DataType:
     if isinstance(form, Csv) or type_ not in _JSON_TYPES:
         return pl.String()
     if type_ is Type.BOOLEAN:
@@ -328,8 +331,11 @@ def _csv_record(schema: Schema, form: Csv) -> Callable[[bytes], tuple[Any, ...]]
 
 
 def _json_record(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
-    moments = [field.type in _MOMENTS for field in schema]
-    keys = [(f"f{k}", _JSON_PYTHON.get(field.type, str) | None, None) for k, field in enumerate(schema)]
+    texts = [field.type in _MOMENTS or isinstance(field.type, DecimalType) for field in schema]
+    keys = [
+        (f"f{k}", (Decimal if isinstance(field.type, DecimalType) else _JSON_PYTHON.get(field.type, str)) | None, None)
+        for k, field in enumerate(schema)
+    ]
     shape = msgspec.defstruct("Record", keys, rename={f"f{k}": field.name for k, field in enumerate(schema)})
     decoder = msgspec.json.Decoder(shape)
 
@@ -339,9 +345,14 @@ def _json_record(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
         for value, field in zip(values, schema, strict=True):
             if field.type.is_integer and value is not None and not -(2**63) <= value < 2**63:
                 raise ValueError(reason(value, field.name, field.type))
-        return tuple(str(v) if moment and v is not None else v for v, moment in zip(values, moments, strict=True))
+        return tuple(str(v) if text and v is not None else v for v, text in zip(values, texts, strict=True))
 
     return record
+
+
+def _json_value(type_: DataType) -> Any:
+    """Return what a value is in JSON; a DECIMAL is a number, or a text so that its digits are safe."""
+    return Decimal if isinstance(type_, DecimalType) else _JSON_PYTHON.get(type_, str)
 
 
 def _typed(lines: Lines, raw: pl.DataFrame, good: Positions, bad: list[tuple[int, str]], schema: Schema) -> Parsed:

@@ -30,7 +30,7 @@ from headrace.connectors.generator.values import Values, default_values, draw, p
 from headrace.connectors.options import check_names, duration, near, real, text, whole
 from headrace.errors import NameFault, TypeFault
 from headrace.model.time import SECOND, parse_instant
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 OPTIONS = ("rate", "process", "seed", "start", "rows", "speed", "delay", "on", "off", "flows")
 _PREFIX = "col."
@@ -188,7 +188,7 @@ class GeneratorSource:
         return pl.DataFrame(made, schema=select(self._schema, columns).polars())
 
 
-def _values(stream: Stream, name: str, type_: Type) -> Values:
+def _values(stream: Stream, name: str, type_: DataType) -> Values:
     given = stream.connector.options.get(_PREFIX + name)
     return default_values(type_) if given is None else parse_values(str(given), type_)
 

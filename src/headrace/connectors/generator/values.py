@@ -19,8 +19,9 @@ import polars as pl
 from headrace.connectors.formats.conversion import convert
 from headrace.connectors.options import near
 from headrace.errors import QueryError, TypeFault
+from headrace.model.digits import rescaled
 from headrace.model.time import SECOND
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ _FORMS = (
 _KINDS = ("uniform", "normal", "zipf", "choice", "constant", "sequence", "null")
 
 
-def parse_values(text: str, type_: Type) -> Values:
+def parse_values(text: str, type_: DataType) -> Values:
     """Read a specification for a column of a type; QueryError if it is none."""
     call = _CALL.fullmatch(text)
     kind, inner = (call[1], call[2] or "") if call else (text, "")
@@ -111,7 +112,7 @@ def parse_values(text: str, type_: Type) -> Values:
         raise QueryError(f"{text!r} is not a value specification: {error}") from None
 
 
-def default_values(type_: Type) -> Values:
+def default_values(type_: DataType) -> Values:
     """Return the values of a column without a specification."""
     match type_:
         case Type.BOOLEAN:
@@ -120,7 +121,7 @@ def default_values(type_: Type) -> Values:
             return Uniform(0, 99)
         case Type.BIGINT:
             return Sequence()
-        case Type.FLOAT | Type.DOUBLE:
+        case Type.FLOAT | Type.DOUBLE | DecimalType():
             return Uniform(0, 1)
         case Type.STRING:
             return Choice(("a", "b", "c", "d", "e", "f", "g", "h"))
@@ -134,12 +135,12 @@ def default_values(type_: Type) -> Values:
             return Null(1, Choice(("",)))
 
 
-def number_of_values(text: str | None, type_: Type) -> float | None:
+def number_of_values(text: str | None, type_: DataType) -> float | None:
     """Return how many different values a column with this specification (None: its default) has; None: not known."""
     return _number(default_values(type_) if text is None else parse_values(text, type_), type_)
 
 
-def _number(values: Values, type_: Type) -> float | None:
+def _number(values: Values, type_: DataType) -> float | None:
     match values:
         case Uniform(low, high):
             return float(int(high) - int(low) + 1) if type_.is_integer else math.inf
@@ -156,7 +157,7 @@ def _number(values: Values, type_: Type) -> float | None:
 
 
 def draw(
-    values: Values, type_: Type, rng: np.random.Generator, first: int, moments: npt.NDArray[np.int64]
+    values: Values, type_: DataType, rng: np.random.Generator, first: int, moments: npt.NDArray[np.int64]
 ) -> pl.Series:
     """Return a value for each of the tuples numbered from `first` on whose event times are `moments`."""
     count = len(moments)
@@ -193,13 +194,16 @@ def _numbers(
             return np.arange(first, first + count)
 
 
-def _carry(numbers: npt.NDArray[Any], type_: Type) -> pl.Series:
+def _carry(numbers: npt.NDArray[Any], type_: DataType) -> pl.Series:
     """Return numbers as a column: rounded for integers, seconds for spans and instants."""
     match type_:
         case Type.INT | Type.BIGINT:
             return pl.Series(np.rint(numbers).astype(np.int64) if numbers.dtype.kind == "f" else numbers).cast(
                 type_.polars, wrap_numerical=True
             )
+        case DecimalType(scale=scale):
+            digits = np.rint(numbers * 10.0 ** min(scale, 15))
+            return rescaled(pl.Series(digits).cast(pl.Int128), min(scale, 15), type_)
         case Type.INTERVAL | Type.TIMESTAMP:
             return pl.Series((numbers * SECOND).astype(np.int64)).cast(type_.polars)
         case _:
@@ -214,11 +218,11 @@ def _zipf(n: int, exponent: float) -> npt.NDArray[np.float64]:
     return edges
 
 
-def _items(items: tuple[str, ...], type_: Type) -> pl.Series:
+def _items(items: tuple[str, ...], type_: DataType) -> pl.Series:
     return convert(pl.Series(items, dtype=pl.String), type_)
 
 
-def _numeric(values: Values, type_: Type, text: str, *, ordered: bool) -> Values:
+def _numeric(values: Values, type_: DataType, text: str, *, ordered: bool) -> Values:
     if not ordered:
         raise QueryError(f"{text!r} has numbers out of order or out of range")
     if not type_.is_numeric and type_ not in (Type.STRING, Type.INTERVAL, Type.TIMESTAMP):
@@ -228,7 +232,7 @@ def _numeric(values: Values, type_: Type, text: str, *, ordered: bool) -> Values
     return values
 
 
-def _literal(values: Choice, type_: Type, text: str) -> Values:
+def _literal(values: Choice, type_: DataType, text: str) -> Values:
     if _items(values.items, type_).null_count():
         raise TypeFault(f"{text!r} contains a value that is not of type {type_.value}")
     return values

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from headrace.connectors.options import near
 from headrace.errors import NameFault, TypeFault
 from headrace.model.schema import Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType
 
 
-def check_column(option: str, name: str, owner: str, schema: Schema, types: Sequence[Type]) -> None:
+def check_column(option: str, name: str, owner: str, schema: Schema, types: Sequence[DataType]) -> None:
     """Refuse a column for an option that `owner` does not have, or that has none of the types."""
     field = schema.find(name)
     if field is None:

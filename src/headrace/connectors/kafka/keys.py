@@ -13,7 +13,7 @@ from functools import lru_cache
 from headrace.model.patterns.match import NOT_NULL, Between, IsNull, Match, OneOf, Value, contains, whole_range
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import TS
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 #: Types of columns that may be keys: everybody writes their values as the same text.
 KEY_TYPES = (Type.INT, Type.BIGINT, Type.STRING)
@@ -45,7 +45,7 @@ def homes(key: str, counts: Iterable[int]) -> set[int]:
 
 
 def needed_keys(
-    key: str, type_: Type, unneeded: Sequence[Pattern], covers_time: Callable[[Match], bool], times: tuple[str, ...]
+    key: str, type_: DataType, unneeded: Sequence[Pattern], covers_time: Callable[[Match], bool], times: tuple[str, ...]
 ) -> set[Value] | None:
     """Return the values of a key that are needed; None if they cannot be listed.
 
@@ -73,7 +73,7 @@ def _of_key(condition: Pattern, key: str, covers_time: Callable[[Match], bool], 
     return match
 
 
-def _candidates(matches: Sequence[Match], type_: Type) -> list[Value] | None:
+def _candidates(matches: Sequence[Match], type_: DataType) -> list[Value] | None:
     """Return finitely many values outside of which one match holds: holes, and values between two half-lines."""
     lows: list[Value] = []
     highs: list[Value] = []

@@ -23,6 +23,7 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.sink import as_text
+from headrace.connectors.formats.json_lines import json_lines
 from headrace.connectors.kafka.client import (
     CLIENT_OPTIONS,
     Place,
@@ -128,7 +129,7 @@ class Records:
             yield from ((None, table, None) for table in self._tables(rows))
             return
         texts = [column for field in self._schema if (column := as_text(field.name, field.type, "json")) is not None]
-        lines = rows.with_columns(texts).write_ndjson().encode().split(b"\n")[:-1]
+        lines = json_lines(rows.with_columns(texts)).split(b"\n")[:-1]
         nothing: list[None] = [None] * rows.height
         keys = nothing if self._target.key is None else rows[self._target.key].cast(pl.String).to_list()
         times = nothing if self._target.time is None else rows[self._target.time].dt.timestamp("ms").to_list()

@@ -24,7 +24,7 @@ from headrace.connectors.secrets import with_secrets
 from headrace.connectors.spool import Spool, Spooled, stream_spool
 from headrace.errors import SourceFault
 from headrace.model.page import Page
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.storage import files
 from headrace.storage.names import file_name
 
@@ -35,7 +35,7 @@ _LEAST_BYTES = 64 * 1024
 _NOTE = "task BIGINT, place BIGINT, part STRING, page BINARY"
 #: The writer of what the driver got of tasks; no task has that number.
 _DRIVER = "t999999999-1"
-_SPARK_TYPES = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
+_SPARK_TYPES: dict[DataType, str] = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
 
 
 def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQuery:
@@ -142,5 +142,5 @@ def _declared(stream: Stream) -> str:
     return ", ".join(f"`{field.name}` {_spark_type(field.type)}" for field in stream.schema)
 
 
-def _spark_type(kind: Type) -> str:
+def _spark_type(kind: DataType) -> str:
     return _SPARK_TYPES.get(kind, kind.value.lower())

@@ -18,7 +18,7 @@ from headrace.language.syntax.stints import StintClause, TurnQuery
 from headrace.model.events.event import Context, Event
 from headrace.model.option import Option
 from headrace.model.schema import Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType
 
 #: The lists that SHOW can print.
 Shown: TypeAlias = Literal[
@@ -75,8 +75,8 @@ class CreateAggregate:
     text: str
     offset: int
     name: Name
-    arg: Type
-    result: Type
+    arg: DataType
+    result: DataType
     target: str
     or_replace: bool
     if_not_exists: bool

@@ -10,7 +10,7 @@ from msgspec import Struct
 from headrace.model.events.event import Event, always, primitives
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import Field, Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 
 class Pick(Struct, frozen=True, tag_field="output", tag="pick"):
@@ -47,7 +47,7 @@ def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Out
     """Return the visible columns of detections."""
     ports = {part.name: part.port for part in primitives(event)}
 
-    def type_of(output: Output) -> Type:
+    def type_of(output: Output) -> DataType:
         match output:
             case Pick(part=part, column=column):
                 field = schemas[ports[part]].find(column)

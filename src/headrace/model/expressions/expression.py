@@ -11,21 +11,21 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 
 class Column(Struct, frozen=True, tag_field="expr", tag="column"):
     """The value of a column; `__ts` too may be named (as BIGINT)."""
 
     name: str
-    type: Type
+    type: DataType
 
 
 class Literal(Struct, frozen=True, tag_field="expr", tag="literal"):
-    """A constant. TIMESTAMP and INTERVAL are ints of microseconds, DATE an int of days since 1970."""
+    """A constant. TIMESTAMP and INTERVAL are ints of microseconds, DATE an int of days since 1970, DECIMAL a text."""
 
     value: bool | int | float | str | None
-    type: Type
+    type: DataType
 
 
 class Call(Struct, frozen=True, tag_field="expr", tag="call"):
@@ -33,7 +33,7 @@ class Call(Struct, frozen=True, tag_field="expr", tag="call"):
 
     function: str
     args: tuple[Expr, ...]
-    type: Type
+    type: DataType
 
 
 class Case(Struct, frozen=True, tag_field="expr", tag="case"):
@@ -41,14 +41,14 @@ class Case(Struct, frozen=True, tag_field="expr", tag="case"):
 
     branches: tuple[tuple[Expr, Expr], ...]
     default: Expr | None
-    type: Type
+    type: DataType
 
 
 class Cast(Struct, frozen=True, tag_field="expr", tag="cast"):
     """Conversion to a type; what cannot be converted becomes NULL (`strict` false) or an error at run time."""
 
     arg: Expr
-    type: Type
+    type: DataType
 
 
 Expr: TypeAlias = Column | Literal | Call | Case | Cast

@@ -6,8 +6,9 @@ each name, `testing.oracle.oracle` one plain Python function for each name, and 
 Meaning, where SQL systems differ (we follow Spark SQL without ANSI mode): NULL in gives NULL out unless said otherwise.
 `and`, `or`, `not` are three-valued. Integer `+ - *` and `neg`, `abs` give BIGINT (wrapping); with any FLOAT or DOUBLE
 they give DOUBLE. `/` gives DOUBLE; `/`, `div` and `%` by zero give NULL. `div` truncates toward zero and `%` takes the
-sign of the dividend. `round` rounds half away from zero. A comparison of INT, BIGINT and DOUBLE is numeric; TIMESTAMP
-and DATE compare as instants. String positions count from 1; characters, not bytes.
+sign of the dividend. Beside a DECIMAL, exact numbers are computed exactly, with the result types of `model.decimals`; a
+value that does not fit becomes NULL. `round` rounds half away from zero. A comparison of INT, BIGINT and DOUBLE is
+numeric; TIMESTAMP and DATE compare as instants. String positions count from 1; characters, not bytes.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headrace.model.types import Type, common_type
+from headrace.model.decimals import arithmetic_type, mean_type, operands, rounded_type, sum_type
+from headrace.model.types import DataType, DecimalType, Type, common_type
 
-Typing = Callable[[Sequence[Type]], Type | None]
+Typing = Callable[[Sequence[DataType]], DataType | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class Function:
     help: str
 
 
-def _fits(want: Type | str, have: Type) -> bool:
-    if have is Type.NULL or want == "any" or want is have:
+def _fits(want: DataType | str, have: DataType) -> bool:
+    if have is Type.NULL or want == "any" or want == have:
         return True
     if want == "number":
         return have.is_numeric
@@ -46,67 +48,95 @@ def _fits(want: Type | str, have: Type) -> bool:
     return want is Type.DOUBLE and have.is_numeric
 
 
-def _fixed(result: Type, *wants: Type | str) -> Typing:
-    def typing(types: Sequence[Type]) -> Type | None:
+def _fixed(result: DataType, *wants: DataType | str) -> Typing:
+    def typing(types: Sequence[DataType]) -> DataType | None:
         expected = [wants[min(i, len(wants) - 1)] for i in range(len(types))] if wants else []
         return result if all(map(_fits, expected, types)) else None
 
     return typing
 
 
-def _comparison(types: Sequence[Type]) -> Type | None:
+def _comparison(types: Sequence[DataType]) -> DataType | None:
     return Type.BOOLEAN if common_type(types[0], types[1]) is not None else None
 
 
-def _arithmetic(types: Sequence[Type]) -> Type | None:
+def _arithmetic(types: Sequence[DataType]) -> DataType | None:
     if not all(t.is_numeric or t is Type.NULL for t in types):
         return None
     return Type.BIGINT if all(t.is_integer or t is Type.NULL for t in types) else Type.DOUBLE
 
 
-def _plus(types: Sequence[Type]) -> Type | None:
+def _exact(function: str) -> Typing:
+    """Return the typing of an operator: a DECIMAL if an operand is one and none is FLOAT or DOUBLE."""
+
+    def typing(types: Sequence[DataType]) -> DataType | None:
+        decimals = operands(types)
+        if decimals is not None:
+            return arithmetic_type(function, decimals[0], decimals[1])
+        return (Type.DOUBLE if function == "/" else _arithmetic(types)) if _are_numbers(types) else None
+
+    return typing
+
+
+def _are_numbers(types: Sequence[DataType]) -> bool:
+    return all(t.is_numeric or t is Type.NULL for t in types)
+
+
+def _signed(types: Sequence[DataType]) -> DataType | None:
+    return types[0] if isinstance(types[0], DecimalType) else _arithmetic(types)
+
+
+def _whole(types: Sequence[DataType]) -> DataType | None:
+    if isinstance(types[0], DecimalType):
+        return rounded_type(types[0], 0)
+    return Type.BIGINT if _are_numbers(types) else None
+
+
+def _plus(types: Sequence[DataType]) -> DataType | None:
     pair = tuple(types)
     if pair in ((Type.TIMESTAMP, Type.INTERVAL), (Type.INTERVAL, Type.TIMESTAMP), (Type.DATE, Type.INTERVAL)):
         return Type.TIMESTAMP
-    return Type.INTERVAL if pair == (Type.INTERVAL, Type.INTERVAL) else _arithmetic(types)
+    return Type.INTERVAL if pair == (Type.INTERVAL, Type.INTERVAL) else _exact("+")(types)
 
 
-def _minus(types: Sequence[Type]) -> Type | None:
+def _minus(types: Sequence[DataType]) -> DataType | None:
     pair = tuple(types)
     if pair in ((Type.TIMESTAMP, Type.INTERVAL), (Type.DATE, Type.INTERVAL)):
         return Type.TIMESTAMP
     if pair in ((Type.TIMESTAMP, Type.TIMESTAMP), (Type.INTERVAL, Type.INTERVAL)):
         return Type.INTERVAL
-    return _arithmetic(types)
+    return _exact("-")(types)
 
 
-def _integral(types: Sequence[Type]) -> Type | None:
+def _integral(types: Sequence[DataType]) -> DataType | None:
     return Type.BIGINT if all(t.is_integer or t is Type.NULL for t in types) else None
 
 
-def _common(types: Sequence[Type]) -> Type | None:
-    result: Type | None = types[0]
+def _common(types: Sequence[DataType]) -> DataType | None:
+    result: DataType | None = types[0]
     for type_ in types[1:]:
         result = None if result is None else common_type(result, type_)
     return result
 
 
-def _membership(types: Sequence[Type]) -> Type | None:
+def _membership(types: Sequence[DataType]) -> DataType | None:
     return Type.BOOLEAN if _common(types) is not None else None
 
 
-def _round(types: Sequence[Type]) -> Type | None:
-    if not all(t.is_numeric or t is Type.NULL for t in types):
+def _round(types: Sequence[DataType]) -> DataType | None:
+    if not _are_numbers(types):
         return None
+    if isinstance(types[0], DecimalType):  # the binder knows the digits
+        return rounded_type(types[0], 0 if len(types) == 1 else types[0].scale)
     return Type.BIGINT if types[0].is_integer else Type.DOUBLE
 
 
-def _make_timestamp(types: Sequence[Type]) -> Type | None:
-    wants: Sequence[Type | str] = (*["integer"] * 5, "number")
+def _make_timestamp(types: Sequence[DataType]) -> DataType | None:
+    wants: Sequence[DataType | str] = (*["integer"] * 5, "number")
     return Type.TIMESTAMP if all(map(_fits, wants, types)) else None
 
 
-def _first(types: Sequence[Type]) -> Type | None:
+def _first(types: Sequence[DataType]) -> DataType | None:
     return types[0] if common_type(types[0], types[1]) is not None else None
 
 
@@ -139,16 +169,16 @@ FUNCTIONS: dict[str, Function] = {
     # numbers
     "+": Function(2, 2, _plus, "sum; also TIMESTAMP + INTERVAL"),
     "-": Function(2, 2, _minus, "difference; also of TIMESTAMP and INTERVAL, or two TIMESTAMPs"),
-    "*": Function(2, 2, _arithmetic, "product"),
-    "/": Function(2, 2, _fixed(_D, "number"), "quotient as DOUBLE"),
-    "%": Function(2, 2, _arithmetic, "remainder with the sign of the dividend"),
+    "*": Function(2, 2, _exact("*"), "product"),
+    "/": Function(2, 2, _exact("/"), "quotient, as DOUBLE or DECIMAL"),
+    "%": Function(2, 2, _exact("%"), "remainder with the sign of the dividend"),
     "div": Function(2, 2, _integral, "integer quotient, toward zero"),
-    "neg": Function(1, 1, _arithmetic, "the opposite number"),
-    "abs": Function(1, 1, _arithmetic, "the absolute value"),
+    "neg": Function(1, 1, _signed, "the opposite number"),
+    "abs": Function(1, 1, _signed, "the absolute value"),
     "sign": Function(1, 1, _fixed(_D, "number"), "-1.0, 0.0 or 1.0"),
     "round": Function(1, 2, _round, "round(x [, digits]), half away from zero; digits is a literal >= 0"),
-    "floor": Function(1, 1, _fixed(_I, "number"), "the largest integer not above x"),
-    "ceil": Function(1, 1, _fixed(_I, "number"), "the smallest integer not below x"),
+    "floor": Function(1, 1, _whole, "the largest integer not above x"),
+    "ceil": Function(1, 1, _whole, "the smallest integer not below x"),
     "sqrt": Function(1, 1, _fixed(_D, "number"), "square root; NaN below zero"),
     "exp": Function(1, 1, _fixed(_D, "number"), "e to the power x"),
     "ln": Function(1, 1, _fixed(_D, "number"), "natural logarithm; NULL for x <= 0"),
@@ -175,7 +205,7 @@ FUNCTIONS: dict[str, Function] = {
     "expm1": Function(1, 1, _fixed(_D, "number"), "exp(x) - 1, exact near zero"),
     "log1p": Function(1, 1, _fixed(_D, "number"), "ln(1 + x), exact near zero; NULL for x <= -1"),
     "log": Function(1, 2, _fixed(_D, "number"), "log(x) is ln(x), log(base, x); NULL if one of them is <= 0"),
-    "pmod": Function(2, 2, _arithmetic, "the remainder that is not negative, of a positive divisor"),
+    "pmod": Function(2, 2, _exact("pmod"), "the remainder that is not negative, of a positive divisor"),
     "factorial": Function(1, 1, _fixed(_I, "integer"), "n factorial; NULL outside of 0 to 20"),
     "rint": Function(1, 1, _fixed(_D, "number"), "the nearest integer as DOUBLE, ties to the even one"),
     "bround": Function(1, 2, _round, "round(x [, digits]), ties to the even digit; digits is a literal >= 0"),
@@ -318,15 +348,21 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
-def _numeric_sum(types: Sequence[Type]) -> Type | None:
-    return _arithmetic(types)
+def _numeric_sum(types: Sequence[DataType]) -> DataType | None:
+    return sum_type(types[0]) if isinstance(types[0], DecimalType) else _arithmetic(types)
 
 
-def _first_number(types: Sequence[Type]) -> Type | None:
+def _mean(types: Sequence[DataType]) -> DataType | None:
+    if isinstance(types[0], DecimalType):
+        return mean_type(types[0])
+    return Type.DOUBLE if _are_numbers(types) else None
+
+
+def _first_number(types: Sequence[DataType]) -> DataType | None:
     return types[0] if types[0].is_numeric else None
 
 
-def _same(types: Sequence[Type]) -> Type | None:
+def _same(types: Sequence[DataType]) -> DataType | None:
     return types[0]
 
 
@@ -334,8 +370,8 @@ def _same(types: Sequence[Type]) -> Type | None:
 #: argument.
 AGGREGATES: dict[str, Function] = {
     "count": Function(0, 1, _fixed(_I, "any"), "number of rows, or of values that are not NULL"),
-    "sum": Function(1, 1, _numeric_sum, "BIGINT of integers, else DOUBLE"),
-    "avg": Function(1, 1, _fixed(_D, "number"), "mean"),
+    "sum": Function(1, 1, _numeric_sum, "BIGINT of integers, DECIMAL with ten more digits of DECIMALs, else DOUBLE"),
+    "avg": Function(1, 1, _mean, "mean; of DECIMALs a DECIMAL with four more digits"),
     "min": Function(1, 1, _same, "least value"),
     "max": Function(1, 1, _same, "greatest value"),
     "stddev": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
@@ -350,7 +386,7 @@ AGGREGATES: dict[str, Function] = {
     "count_distinct": Function(1, 1, _fixed(_I, "any"), "number of different values that are not NULL"),
     "approx_count_distinct": Function(1, 2, _fixed(_I, "any", "number"), "the same; the result is exact"),
     "sum_distinct": Function(1, 1, _numeric_sum, "sum of the different values"),
-    "avg_distinct": Function(1, 1, _fixed(_D, "number"), "mean of the different values"),
+    "avg_distinct": Function(1, 1, _mean, "mean of the different values"),
     "median": Function(1, 1, _fixed(_D, "number"), "the middle value, or the mean of the two in the middle"),
     "percentile": Function(2, 2, _fixed(_D, "number"), "percentile(x, 0.9), interpolated; the fraction is a literal"),
     "percentile_disc": Function(2, 2, _fixed(_D, "number"), "the least value that reaches the fraction; a literal"),

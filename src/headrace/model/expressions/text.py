@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
 from headrace.model.time import format_duration, format_instant
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 
 _OR, _AND, _NOT, _COMPARE, _CONCAT, _SUM, _PRODUCT, _SIGN, _ATOM = range(1, 10)
 
@@ -96,6 +96,8 @@ def _write_literal(literal: Literal) -> tuple[str, int]:
             return "NULL", _ATOM
         case bool():
             return str(value).upper(), _ATOM
+        case str() if isinstance(literal.type, DecimalType):
+            return value, _SIGN if value.startswith("-") else _ATOM
         case str():
             return "'" + value.replace("'", "''") + "'", _ATOM
         case int() if literal.type is Type.INTERVAL:
@@ -107,7 +109,7 @@ def _write_literal(literal: Literal) -> tuple[str, int]:
             return repr(value), _ATOM if value >= 0 else _SIGN
 
 
-def _write_instant(value: int, type_: Type) -> str:
+def _write_instant(value: int, type_: DataType) -> str:
     try:
         if type_ is Type.DATE:
             return f"DATE '{datetime.date(1970, 1, 1) + datetime.timedelta(days=value)}'"

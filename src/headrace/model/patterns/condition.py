@@ -80,7 +80,12 @@ def term_of(part: Expr) -> tuple[Column, Match] | None:
 
 def _compared(op: str, expr: Expr, literal: Literal) -> tuple[Column, Match] | None:
     column, value = _column(expr), literal.value
-    if column is None or not isinstance(value, bool | int | float | str) or literal.type is not expr.type:
+    if (
+        column is None
+        or not isinstance(value, bool | int | float | str)
+        or literal.type != expr.type
+        or not isinstance(expr.type, Type)
+    ):
         return None
     return column, _MATCHES[op](value)
 
@@ -92,7 +97,8 @@ def _among(expr: Expr, choices: list[Expr]) -> tuple[Column, Match] | None:
         if (
             not isinstance(choice, Literal)
             or not isinstance(choice.value, bool | int | float | str)
-            or choice.type is not expr.type
+            or choice.type != expr.type
+            or not isinstance(expr.type, Type)
         ):
             return None
         values.append(choice.value)

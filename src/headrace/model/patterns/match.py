@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.errors import NotSupported
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 Value: TypeAlias = bool | int | float | str
 
@@ -84,7 +84,7 @@ def unequal(*values: Value) -> Match:
     return Between(but=values)
 
 
-def contains(matcher: Match, value: Value, type_: Type) -> bool:
+def contains(matcher: Match, value: Value, type_: DataType) -> bool:
     """Return whether a value, which is not NULL, matches."""
     match matcher:
         case IsNull():
@@ -97,7 +97,7 @@ def contains(matcher: Match, value: Value, type_: Type) -> bool:
             return (low is None or low <= at) and (high is None or at <= high) and all(value != other for other in but)
 
 
-def covers_match(e: Match, f: Match, type_: Type) -> bool:
+def covers_match(e: Match, f: Match, type_: DataType) -> bool:
     """Return whether every value that matches `f` matches `e`."""
     if is_empty_match(f, type_):
         return True
@@ -120,7 +120,7 @@ def covers_match(e: Match, f: Match, type_: Type) -> bool:
             return False
 
 
-def intersect_matches(e: Match, f: Match, type_: Type) -> Match:
+def intersect_matches(e: Match, f: Match, type_: DataType) -> Match:
     """Return the values that match both."""
     match e, f:
         case IsNull(), IsNull():
@@ -137,7 +137,7 @@ def intersect_matches(e: Match, f: Match, type_: Type) -> Match:
             return _narrowest(e, f, type_)
 
 
-def is_empty_match(matcher: Match, type_: Type) -> bool:
+def is_empty_match(matcher: Match, type_: DataType) -> bool:
     """Return whether no value, nor NULL, matches."""
     match matcher:
         case IsNull():
@@ -156,7 +156,7 @@ def is_empty_match(matcher: Match, type_: Type) -> bool:
             return low == high and not contains(matcher, _point(matcher), type_)
 
 
-def as_held(matcher: Match, type_: Type) -> Match:
+def as_held(matcher: Match, type_: DataType) -> Match:
     """Round the values to those that a column of this type can hold: whole numbers, or floats of 32 bits."""
     if any(isinstance(value, float) and not math.isfinite(value) for value in _values(matcher)):
         raise NotSupported("a condition of feedback cannot compare with NaN or infinity")
@@ -220,7 +220,7 @@ def whole_range(matcher: Match) -> tuple[int | None, int | None] | None:
 _End: TypeAlias = tuple[float | str, int]
 
 
-def _ends(matcher: Between, type_: Type) -> tuple[_End | None, _End | None]:
+def _ends(matcher: Between, type_: DataType) -> tuple[_End | None, _End | None]:
     """Return both ends: of whole numbers the first and last that match; for others an open end lies further in."""
     low, high = matcher.low, matcher.high
     if type_ is Type.BOOLEAN:
@@ -237,7 +237,7 @@ def _ends(matcher: Between, type_: Type) -> tuple[_End | None, _End | None]:
     return None if first is None else (first, 0), None if last is None else (last, 0)
 
 
-def _listed(matcher: Between, type_: Type) -> Sequence[Value] | None:
+def _listed(matcher: Between, type_: DataType) -> Sequence[Value] | None:
     """Return the values that match, if they can be listed: few whole numbers, or a single value."""
     low, high = _ends(matcher, type_)
     if low is None or high is None:
@@ -253,13 +253,13 @@ def _listed(matcher: Between, type_: Type) -> Sequence[Value] | None:
     return [value for value in range(first, last + 1) if value not in matcher.but]
 
 
-def _listed_within(e: Match, f: Between, type_: Type) -> bool:
+def _listed_within(e: Match, f: Between, type_: DataType) -> bool:
     """Return whether all values of `f` match `e`, one by one; values at the ends may be excluded."""
     values = _listed(f, type_)
     return values is not None and all(contains(e, value, type_) for value in values)
 
 
-def _narrowest(e: Between, f: Between, type_: Type) -> Match:
+def _narrowest(e: Between, f: Between, type_: DataType) -> Match:
     (e_low, e_high), (f_low, f_high) = _ends(e, type_), _ends(f, type_)
     f_starts_later = f.low is not None and f_low is not None and e_low is not None and f_low > e_low
     f_ends_earlier = f.high is not None and f_high is not None and e_high is not None and f_high < e_high
@@ -286,7 +286,7 @@ def _values(matcher: Match) -> tuple[Value | None, ...]:
             return (low, high, *but)
 
 
-def _exact(value: Value, type_: Type) -> Iterator[Value]:
+def _exact(value: Value, type_: DataType) -> Iterator[Value]:
     """Return the value, if a column of the type can hold it."""
     if type_ in _DISCRETE and isinstance(value, float):
         if value.is_integer():
@@ -298,7 +298,9 @@ def _exact(value: Value, type_: Type) -> Iterator[Value]:
         yield value
 
 
-def _rounded(end: Value | None, is_open: bool, type_: Type, whole: Callable[[float], int]) -> tuple[Value | None, bool]:
+def _rounded(
+    end: Value | None, is_open: bool, type_: DataType, whole: Callable[[float], int]
+) -> tuple[Value | None, bool]:
     if type_ in _DISCRETE and isinstance(end, float):
         value = whole(end)
         return value, is_open and value == end

@@ -9,10 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from headrace.model.digits import to_column
 from headrace.model.events.event import Event, Retention, primitives
 from headrace.model.expressions.expression import Call, Column, Expr, columns
 from headrace.model.schema import TS, Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.operators.events.occurrence import Row, newest
 from headrace.operators.expressions.evaluate import compile_predicate
 
@@ -37,7 +38,7 @@ class Parts:
         """Return where a column stands among the values of a part's rows."""
         return next(i for i, field in enumerate(self.kept[part]) if field.name == column)
 
-    def type(self, part: int, column: str) -> Type:
+    def type(self, part: int, column: str) -> DataType:
         return self.kept[part][self.place(part, column)].type
 
     def by(self, retention: Retention) -> tuple[tuple[int, int], ...]:
@@ -140,10 +141,12 @@ class Test:
         return series(name, [row.values[place] for row in rows], self._parts.type(part, column))
 
 
-def series(name: str, values: Sequence[object], type_: Type) -> pl.Series:
+def series(name: str, values: Sequence[object], type_: DataType) -> pl.Series:
     """Return a column from values as they are stored."""
     dtype = type_.polars
+    if isinstance(type_, DecimalType):
+        return to_column(pl.Series(name, values, dtype=pl.Int128), type_)
     return pl.Series(name, values, dtype=_PHYSICAL.get(type_, dtype)).cast(dtype)
 
 
-_PHYSICAL = {Type.DATE: pl.Int32(), Type.TIMESTAMP: pl.Int64(), Type.INTERVAL: pl.Int64()}
+_PHYSICAL: dict[DataType, pl.DataType] = {Type.DATE: pl.Int32(), Type.TIMESTAMP: pl.Int64(), Type.INTERVAL: pl.Int64()}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import lru_cache, reduce
 
 import polars as pl
 
 from headrace.errors import InternalError
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
-from headrace.model.types import Type
-from headrace.operators.expressions.kernels import KERNELS, REPEATING, Arguments, constant, convert
+from headrace.model.types import DataType, DecimalType, Type
+from headrace.operators.expressions.kernels import DECIMALS, KERNELS, REPEATING, Arguments, constant, convert
+from headrace.operators.expressions.kernels.arguments import Value
 
 
 @lru_cache(maxsize=8192)
@@ -20,7 +22,7 @@ def compile_expr(expr: Expr) -> pl.Expr:
         case Column(name=name):
             return pl.col(name)
         case Literal(value=value, type=type_):
-            return pl.lit(value, dtype=type_.polars)
+            return _constant(value, type_)
         case Cast(arg=arg, type=type_):
             compiled = convert(compile_expr(arg), arg.type, type_)
         case Case():
@@ -28,7 +30,7 @@ def compile_expr(expr: Expr) -> pl.Expr:
         case Call():
             compiled = _call(expr)
     # A constant is computed once, here; this also spares the kernels columns of length one.
-    return compiled if columns(expr) else pl.lit(constant(compiled), dtype=expr.type.polars)
+    return compiled if columns(expr) else _constant(constant(compiled), expr.type)
 
 
 def compile_predicate(expr: Expr) -> pl.Expr:
@@ -53,7 +55,8 @@ def evaluate(frame: pl.DataFrame, exprs: Sequence[Expr]) -> list[pl.Series]:
 def _call(call: Call) -> pl.Expr:
     if call.function not in KERNELS:
         raise InternalError(f"no kernel for function {call.function!r}")
-    kernel = KERNELS[call.function]
+    exact = DECIMALS.get(call.function) if isinstance(call.type, DecimalType) else None
+    kernel = exact or KERNELS[call.function]
     compiled = tuple(compile_expr(arg) for arg in call.args)
     if call.function not in REPEATING or not any(columns(arg) and not isinstance(arg, Column) for arg in call.args):
         return kernel(Arguments(call, compiled))
@@ -81,5 +84,15 @@ def _case(expr: Case) -> pl.Expr:
     return reduce(choose, reversed(expr.branches), default)
 
 
-def _widen(expr: Expr, type_: Type) -> pl.Expr:
-    return compile_expr(expr) if expr.type is type_ else compile_expr(expr).cast(type_.polars)
+def _widen(expr: Expr, type_: DataType) -> pl.Expr:
+    if expr.type == type_:
+        return compile_expr(expr)
+    if isinstance(type_, DecimalType):
+        return convert(compile_expr(expr), expr.type, type_)
+    return compile_expr(expr).cast(type_.polars)
+
+
+def _constant(value: Value, type_: DataType) -> pl.Expr:
+    if isinstance(type_, DecimalType) and isinstance(value, str):
+        return pl.lit(pl.Series([Decimal(value)], dtype=type_.polars)).first()
+    return pl.lit(value, dtype=type_.polars)

@@ -49,11 +49,21 @@ def _hash(column: pl.Series) -> np.ndarray:
         floats = column.cast(pl.Float64).fill_null(0.0).to_numpy()
         bits = (floats + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
     else:
+        column = _folded(column) if dtype == pl.Decimal else column
         bits = column.to_physical().cast(pl.Int64).fill_null(0).to_numpy().astype(np.int64, copy=False).view(np.uint64)
     mixed = _mix(bits + _GOLDEN)
     if column.null_count():
         mixed = np.where(column.is_null().to_numpy(), _NULL, mixed)
     return mixed
+
+
+def _folded(column: pl.Series) -> pl.Series:
+    """Return the digits of DECIMALs, those beyond 63 bits folded into the others."""
+    x, part = pl.col("x"), pl.lit(2**63, dtype=pl.Int128)
+    digits = pl.DataFrame({"x": column.to_physical().cast(pl.Int128)})
+    halves = digits.select(low=(x % part).cast(pl.Int64), high=(x // part).cast(pl.Int64))
+    folded = halves["low"].fill_null(0).to_numpy() ^ (halves["high"].fill_null(0).to_numpy() * np.int64(31))
+    return pl.Series(folded).set(column.is_null(), None)
 
 
 def _digest(value: str | bytes | None) -> int:

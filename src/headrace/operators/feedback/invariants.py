@@ -22,7 +22,7 @@ from headrace.model.patterns.match import (
 from headrace.model.patterns.pattern import ALL_TUPLES, STAMP, Pattern, intersect, pattern, rename, restrict
 from headrace.model.schema import TS
 from headrace.model.time import END
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.model.window import Cumulative, Extent, Landmark
 from headrace.operators import specs
 from headrace.operators.feedback.time_columns import Clock, clocks_of, common_clocks, joined_clocks
@@ -227,7 +227,7 @@ def _without_ts(holds: Pattern) -> Pattern:
 
 
 def _common(inputs: tuple[Invariants, ...]) -> Pattern:
-    def everywhere(name: str, match: Match, type_: Type) -> bool:
+    def everywhere(name: str, match: Match, type_: DataType) -> bool:
         others = (other.holds.get(name) for other in inputs[1:])
         return all(held is not None and covers_match(match, held, type_) for held in others)
 

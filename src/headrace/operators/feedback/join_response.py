@@ -11,7 +11,7 @@ from headrace.model.expressions.expression import Cast, Column, Expr
 from headrace.model.patterns.match import Match
 from headrace.model.patterns.pattern import STAMP, Pattern, pattern
 from headrace.model.schema import TS
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.operators.feedback.preimage import preimage
 from headrace.operators.feedback.spans import ending_before
 from headrace.operators.specs import Join, OrderedJoin, RowsJoin, SequenceJoin, TableJoin
@@ -139,6 +139,6 @@ def _column(expr: Expr) -> Column | None:
     return expr if isinstance(expr, Column) else None
 
 
-def _comparable(left: Type, right: Type) -> bool:
+def _comparable(left: DataType, right: DataType) -> bool:
     """Return whether equal values are the same value; a DOUBLE may equal several BIGINTs."""
-    return left is right or (left.is_integer and right.is_integer)
+    return left == right or (left.is_integer and right.is_integer)

@@ -120,7 +120,8 @@ class JoinOperator(TwoSides[SortedSide]):
                 isinstance(own, Column)
                 and isinstance(other, Column)
                 and own.type is not Type.BINARY
-                and own.type is other.type
+                and own.type == other.type
+                and isinstance(own.type, Type)
             ):
                 values = page.rows[own.name].drop_nulls().unique()
                 if len(values) <= MOST_DESIRED_KEYS:

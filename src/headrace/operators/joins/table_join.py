@@ -13,7 +13,7 @@ from headrace.errors import InternalError
 from headrace.model.expressions.expression import Cast, Column, Expr, Literal, columns, rebuilt
 from headrace.model.page import Element, Page
 from headrace.model.schema import HIDDEN, Schema
-from headrace.model.types import Type, common_type
+from headrace.model.types import DataType, common_type
 from headrace.operators.arrays import PAIRS_AT_ONCE, gather, matches
 from headrace.operators.expressions.evaluate import compile_predicate, evaluate
 from headrace.operators.expressions.hashing import hash_columns
@@ -91,7 +91,7 @@ class TableJoinOperator(Operator):
         self._height = table.height
         self._is_left = spec.kind == "left"
         self._keys = [
-            expr if expr.type is type_ else Cast(expr, type_)
+            expr if expr.type == type_ else Cast(expr, type_)
             for (expr, _), type_ in zip(spec.keys, common, strict=True)
         ]
         # One row of NULL at the end: the partner of tuples without one.
@@ -200,7 +200,7 @@ def _named(frame: pl.DataFrame, names: list[str], made: dict[str, Expr]) -> pl.D
     return pl.DataFrame([*(frame[name] for name in names), *computed])
 
 
-def _common(expr: Expr, schema: Schema, name: str) -> Type:
+def _common(expr: Expr, schema: Schema, name: str) -> DataType:
     field = schema.find(name)
     common = None if field is None else common_type(expr.type, field.type)
     if common is None:

@@ -18,9 +18,10 @@ from headrace.model.expressions.expression import Literal as Constant
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
-from headrace.model.types import Type
+from headrace.model.types import DecimalType, Type
 from headrace.model.window import AggregateCall
 from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.windows.exact_sums import exact_of_lists, exact_result, exact_sums
 from headrace.operators.windows.user_aggregates import UserAggregate, load
 
 #: Functions whose partials hold values.
@@ -160,6 +161,8 @@ def split(call: AggregateCall, arg: str, other: str = "") -> Split:
             return Split((part,), pl.col(part.name))
         case "shed_error":
             return Split((_rows(),), pl.lit(0.0))  # where tuples are weighed, the plan says it in other terms
+        case "sum" | "avg" if isinstance(call.type, DecimalType):
+            return _exact(call, arg, call.type)
         case "sum":
             count, total = _count(arg), _sum(arg, call.type.polars)
             return Split((count, total), _unless_empty(count, pl.col(total.name)))
@@ -186,6 +189,9 @@ def split(call: AggregateCall, arg: str, other: str = "") -> Split:
         case "count_distinct":
             part = _distinct(arg)
             return Split((part,), pl.col(part.name).list.len())
+        case "sum_distinct" | "avg_distinct" if isinstance(call.type, DecimalType):
+            part = _distinct(arg)
+            return Split((part,), exact_of_lists(pl.col(part.name), call))
         case "sum_distinct" | "avg_distinct":
             part = _distinct(arg)
             values = pl.col(part.name).list.eval(pl.element().cast(call.type.polars))
@@ -220,6 +226,15 @@ def _count(arg: str) -> Part:
 def _sum(arg: str, dtype: pl.DataType) -> Part:
     name = f"{arg}_sum_{dtype}"
     return Part(name, pl.col(arg).cast(dtype).sum(), pl.col(name).sum(), kind="sum", arg=arg)
+
+
+def _exact(call: AggregateCall, arg: str, type_: DecimalType) -> Split:
+    """Add up DECIMALs: as they are where no sum of tuples can be too long, else their digits in two halves."""
+    count = _count(arg)
+    source = call.arg.type if call.arg is not None else type_
+    assert isinstance(source, DecimalType)
+    parts = (count, *(Part(name, fold, pl.col(name).sum()) for name, fold in exact_sums(arg, source)))
+    return Split(parts, _unless_empty(count, exact_result(call, [part.name for part in parts], source.scale)))
 
 
 def _unless_empty(count: Part, value: pl.Expr) -> pl.Expr:

@@ -426,7 +426,7 @@ def pane_length(window: Panes) -> int:
 def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pattern]:
     """Return the partials that results were made of: one pattern a window if there is one key, else one a group."""
     patterns: list[Pattern] = []
-    if any(expr.type is Type.BINARY for _, expr in keys):
+    if any(expr.type is Type.BINARY or not isinstance(expr.type, Type) for _, expr in keys):
         return patterns
     columns = [Column(name, expr.type) for name, expr in keys]
     for (end,), rows in results.group_by(TS, maintain_order=True):

@@ -18,7 +18,7 @@ from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import TS
-from headrace.model.types import Type, common_type
+from headrace.model.types import DataType, Type, common_type
 from headrace.model.window import AggregateCall
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.coerce import coerce
@@ -49,7 +49,7 @@ class Grouping:
         self._places: dict[str, Span | None] = {}
         self._aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
         self._taken = set(BOUNDS)
-        self._calls: dict[tuple[str, tuple[Expr, ...], Type], AggregateCall] = {}
+        self._calls: dict[tuple[str, tuple[Expr, ...], DataType], AggregateCall] = {}
         self._keys: dict[Expr, str] = {}
         for expr in by:
             self._keys.setdefault(expr, unique(_key_name(expr), self._taken))
@@ -147,7 +147,7 @@ class Grouping:
         known = self._known(function, arg, arg.type)
         return Column(f"${known.name}", known.type)
 
-    def _known(self, function: str, arg: Expr | None, type_: Type) -> AggregateCall:
+    def _known(self, function: str, arg: Expr | None, type_: DataType) -> AggregateCall:
         key = (function, () if arg is None else (arg,), type_)
         if key not in self._calls:
             self._calls[key] = AggregateCall(unique(function, self._taken), function, arg, type_)
@@ -216,7 +216,7 @@ class Grouping:
             further = []  # the permitted error; there is none
         return COMPUTED_BY.get(name, name), arg, tuple(further)
 
-    def _type(self, name: str, function: str, arg: Expr | None, more: tuple[Expr, ...], call: exp.Expr) -> Type:
+    def _type(self, name: str, function: str, arg: Expr | None, more: tuple[Expr, ...], call: exp.Expr) -> DataType:
         if is_python_target(function):
             own = self._env.catalog.aggregate(call.name)
             assert own is not None

@@ -143,7 +143,7 @@ class Imputing:
                     )
                 keys.append(
                     (
-                        pair[0] if pair[0].type is other.type else narrowed(pair[0], other.type),
+                        pair[0] if pair[0].type == other.type else narrowed(pair[0], other.type),
                         other.name.removeprefix(_OWN),
                     )
                 )
@@ -156,7 +156,7 @@ class Imputing:
             if field.name != value.name and self._scope.has(field.name):
                 mine = self._scope.column(exp.Column(this=exp.to_identifier(field.name)))
                 apply("=", (mine, Column(field.name, field.type)), clause.span)  # do they compare?
-                pairs.append((mine if mine.type is field.type else narrowed(mine, field.type), field.name))
+                pairs.append((mine if mine.type == field.type else narrowed(mine, field.type), field.name))
         if not pairs:
             other = next((name for name in table.schema.names if name != value.name), "id")
             hint = f"write for example ON id = {table.name}.{other}"

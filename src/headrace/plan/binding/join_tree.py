@@ -10,7 +10,7 @@ from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, UnboundedStateFault
 from headrace.language.syntax.clauses import FollowingClause, LandmarkClause, MannerClause
 from headrace.model.expressions.expression import TRUE, Call, Cast, Column, Expr, columns, conjunction, substitute
-from headrace.model.types import Type
+from headrace.model.types import DataType
 from headrace.model.window import Extent
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
@@ -115,7 +115,7 @@ class JoinTree:
             widened = isinstance(right, Cast) and right.type.is_integer and right.arg.type.is_integer
             bare = right.arg if isinstance(right, Cast) and widened else right
             if isinstance(bare, Column):
-                keys.append((left if left.type is bare.type else narrowed(left, bare.type), own[bare.name]))
+                keys.append((left if left.type == bare.type else narrowed(left, bare.type), own[bare.name]))
             else:
                 residual.append(term)
         self.node = nodes.TableJoin(
@@ -196,10 +196,10 @@ def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr
     return None
 
 
-def narrowed(expr: Expr, to: Type) -> Expr:
+def narrowed(expr: Expr, to: DataType) -> Expr:
     """Convert a key to the type of a table's column; values that are too large become NULL."""
     inner = expr.arg if isinstance(expr, Cast) else expr
-    return inner if inner.type is to else Cast(inner if inner.type.is_integer else expr, to)
+    return inner if inner.type == to else Cast(inner if inner.type.is_integer else expr, to)
 
 
 class _Equality(NamedTuple):

@@ -17,7 +17,7 @@ from sqlglot import exp
 from headrace.errors import NotSupported, TypeFault
 from headrace.language.syntax.modifiers import ModifierClause, Profile, modifier_of, suppress_of
 from headrace.model.expressions.expression import Expr, Literal
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.span import place
 
@@ -81,7 +81,7 @@ def change(clause: ModifierClause, pairs: Sequence[tuple[Expr, Expr]]) -> Expr:
             return apply("/", (calm(differences[0]), calm(differences[1])), clause.span)
 
 
-def _check_types(clause: ModifierClause, types: Sequence[Type]) -> None:
+def _check_types(clause: ModifierClause, types: Sequence[DataType]) -> None:
     times = (Type.TIMESTAMP, Type.DATE) if clause.kind in ("diff", "wdiff") else ()
     for type_ in types:
         if not (type_.is_numeric or type_ is Type.NULL or type_ in times):

@@ -29,7 +29,7 @@ from headrace.model.expressions.expression import (
     conjuncts,
     transform,
 )
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.plan.binding.event import bind_event, is_complex, repeated
 from headrace.plan.binding.expressions.coerce import TEMPORAL, coerce, is_text
 from headrace.plan.binding.expressions.expression import ExpressionBinder
@@ -52,7 +52,7 @@ class BoundRule:
         """Bind an argument of an action."""
         return ExpressionBinder(self.scope, catalog, "in an action").bind(node)
 
-    def fitted(self, node: exp.Expr, target: Type, catalog: Catalog) -> Expr:
+    def fitted(self, node: exp.Expr, target: DataType, catalog: Catalog) -> Expr:
         """Bind an argument and convert it to a type."""
         expr = self.expression(node, catalog)
         numeric = expr.type.is_numeric and target.is_numeric

@@ -14,7 +14,7 @@ from headrace.language.syntax.modifiers import Profile, SuppressClause, suppress
 from headrace.model.expressions.expression import Call, Column, Expr, substitute, walk
 from headrace.model.schema import TS
 from headrace.model.suppression import Repeats, Standing, Suppression
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.plan.binding.aggregate import Grouping
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
@@ -128,7 +128,7 @@ def _no_aggregate(name: str, node: exp.Expr) -> Expr:
     )
 
 
-def _types(expr: Expr) -> dict[str, Type]:
+def _types(expr: Expr) -> dict[str, DataType]:
     return {part.name: part.type for part in walk(expr) if isinstance(part, Column)}
 
 

@@ -11,7 +11,7 @@ from headrace.catalog.definitions import Stream
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.time import DAY, MILLISECOND, SECOND, format_instant
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.testing.oracle.rows import Row
 from headrace.testing.oracle.values import sort_key
 from headrace.testing.streams import column, parse_value
@@ -86,7 +86,7 @@ def _print_date(days: int) -> str:
     return format_instant(days * DAY)[:10]
 
 
-_FORMATS: dict[Type, Callable[[int], str]] = {
+_FORMATS: dict[DataType, Callable[[int], str]] = {
     Type.TIMESTAMP: print_time,
     Type.INTERVAL: print_time,
     Type.DATE: _print_date,

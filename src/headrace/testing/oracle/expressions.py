@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import cmp_to_key
 from typing import Any
 
 from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
 from headrace.model.python_target import PythonTarget, is_python_target
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.model.window import AggregateCall
+from headrace.testing.oracle import decimals
 from headrace.testing.oracle.functions import SCALARS
 from headrace.testing.oracle.values import compare, convert, identity, lift, wrap
 
@@ -21,8 +23,10 @@ def value_of(expr: Expr, row: Mapping[str, Any]) -> Any:
     match expr:
         case Column(name=name):
             return row[name]
-        case Literal(value=value):
-            return value
+        case Literal(value=value, type=type_):
+            return Decimal(value) if isinstance(type_, DecimalType) and isinstance(value, str) else value
+        case Call(function=function, args=args, type=type_) if decimals.is_exact(function, type_):
+            return decimals.compute(function, [value_of(arg, row) for arg in args], type_)
         case Call(function=function, args=args, type=type_):
             return SCALARS[function]([value_of(arg, row) for arg in args], [arg.type for arg in args], type_)
         case Cast(arg=arg, type=type_):
@@ -55,10 +59,14 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
         return _user_defined(call.function, present)
     if call.function in _COUNTS:
         return _COUNTS[call.function](present)
+    if isinstance(call.type, DecimalType) and call.function in _EXACT:
+        return _EXACT[call.function](present, call.type) if present else None
+    if isinstance(call.arg.type, DecimalType) and call.type is Type.DOUBLE:
+        return _SUMMARIES[call.function](list(map(float, present)), Type.DOUBLE) if present else None
     return _SUMMARIES[call.function](present, call.arg.type) if present else None
 
 
-def _widened(expr: Expr, row: Mapping[str, Any], want: Type) -> Any:
+def _widened(expr: Expr, row: Mapping[str, Any], want: DataType) -> Any:
     value = value_of(expr, row)
     return None if value is None else lift(value, expr.type, want)
 
@@ -71,7 +79,7 @@ def _user_defined(function: str, values: Sequence[Any]) -> Any:
     return aggregate.finish(state)
 
 
-def _sum(values: Sequence[Any], type_: Type) -> Any:
+def _sum(values: Sequence[Any], type_: DataType) -> Any:
     return wrap(sum(values)) if type_.is_integer else _float_sum(values)
 
 
@@ -79,27 +87,27 @@ def _float_sum(values: Sequence[float]) -> float:
     return math.fsum(values) if all(map(math.isfinite, values)) else sum(values)
 
 
-def _avg(values: Sequence[Any], type_: Type) -> float:
+def _avg(values: Sequence[Any], type_: DataType) -> float:
     return _float_sum(values) / len(values)
 
 
-def _variance(values: Sequence[Any], type_: Type) -> float | None:
+def _variance(values: Sequence[Any], type_: DataType) -> float | None:
     if len(values) < 2:
         return None
     mean = _float_sum(values) / len(values)
     return _float_sum([(value - mean) ** 2 for value in values]) / (len(values) - 1)
 
 
-def _stddev(values: Sequence[Any], type_: Type) -> float | None:
+def _stddev(values: Sequence[Any], type_: DataType) -> float | None:
     variance = _variance(values, type_)
     return None if variance is None else math.sqrt(variance)
 
 
-def _sorted(values: Sequence[Any], type_: Type) -> list[Any]:
+def _sorted(values: Sequence[Any], type_: DataType) -> list[Any]:
     return sorted(values, key=cmp_to_key(lambda x, y: compare(x, type_, y, type_)))
 
 
-def _population_variance(values: Sequence[Any], type_: Type) -> float:
+def _population_variance(values: Sequence[Any], type_: DataType) -> float:
     mean = _float_sum(values) / len(values)
     return _float_sum([(value - mean) ** 2 for value in values]) / len(values)
 
@@ -122,7 +130,7 @@ def _percentile(values: Sequence[Any], call: AggregateCall) -> Any:
     return (math.ceil(place) - place) * low + (place - math.floor(place)) * high
 
 
-def _mode(values: Sequence[Any], type_: Type) -> Any:
+def _mode(values: Sequence[Any], type_: DataType) -> Any:
     counts: dict[Any, int] = {}
     for value in values:
         counts[identity(value)] = counts.get(identity(value), 0) + 1
@@ -168,11 +176,17 @@ _PAIRED: dict[str, Callable[[list[tuple[Any, Any]], AggregateCall], Any]] = {
     "covar_samp": _covariance,
     "corr": _covariance,
 }
+_EXACT: dict[str, Callable[[Sequence[Any], DataType], Any]] = {
+    "sum": decimals.decimal_sum,
+    "avg": decimals.decimal_mean,
+    "sum_distinct": lambda values, type_: decimals.decimal_sum(_different(values), type_),
+    "avg_distinct": lambda values, type_: decimals.decimal_mean(_different(values), type_),
+}
 _COUNTS: dict[str, Callable[[Sequence[Any]], int]] = {
     "count": len,
     "count_distinct": lambda values: len({identity(value) for value in values}),
 }
-_SUMMARIES: dict[str, Callable[[Sequence[Any], Type], Any]] = {
+_SUMMARIES: dict[str, Callable[[Sequence[Any], DataType], Any]] = {
     "sum": _sum,
     "avg": _avg,
     "min": lambda values, type_: _sorted(values, type_)[0],

@@ -14,37 +14,37 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from headrace.model.time import DAY, MILLISECOND, SECOND
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.testing.oracle.more_functions import MORE
 from headrace.testing.oracle.values import compare, convert, instant_of, lift, micros_of, wrap
 
 #: Argument values, their types, the type of the result.
-Scalar: TypeAlias = Callable[[Sequence[Any], Sequence[Type], Type], Any]
+Scalar: TypeAlias = Callable[[Sequence[Any], Sequence[DataType], DataType], Any]
 
 
 def _strict(function: Callable[..., Any]) -> Scalar:
     """Return a function that gives NULL if an argument is NULL."""
 
-    def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+    def scalar(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
         return None if any(arg is None for arg in args) else function(*args)
 
     return scalar
 
 
-def _and(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _and(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if False in args:
         return False
     return None if None in args else True
 
 
-def _or(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _or(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if True in args:
         return True
     return None if None in args else False
 
 
 def _comparison(holds: Callable[[int], bool]) -> Scalar:
-    def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+    def scalar(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
         if args[0] is None or args[1] is None:
             return None
         return holds(compare(args[0], types[0], args[1], types[1]))
@@ -52,17 +52,17 @@ def _comparison(holds: Callable[[int], bool]) -> Scalar:
     return scalar
 
 
-def _null_safe_equal(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _null_safe_equal(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if args[0] is None or args[1] is None:
         return args[0] is None and args[1] is None
     return compare(args[0], types[0], args[1], types[1]) == 0
 
 
-def _is_null(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _is_null(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     return args[0] is None
 
 
-def _in(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _in(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if args[0] is None:
         return None
     for other, type_ in zip(args[1:], types[1:], strict=True):
@@ -71,21 +71,21 @@ def _in(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
     return None if None in args[1:] else False
 
 
-def _coalesce(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _coalesce(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     for arg, type_ in zip(args, types, strict=True):
         if arg is not None:
             return lift(arg, type_, result)
     return None
 
 
-def _nullif(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _nullif(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if args[0] is not None and args[1] is not None and compare(args[0], types[0], args[1], types[1]) == 0:
         return None
     return args[0]
 
 
 def _extreme(wins: Callable[[int], bool]) -> Scalar:
-    def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+    def scalar(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
         best: Any = None
         for arg, type_ in zip(args, types, strict=True):
             if arg is None:
@@ -101,7 +101,7 @@ def _extreme(wins: Callable[[int], bool]) -> Scalar:
 def _arithmetic(function: Callable[[Any, Any], Any]) -> Scalar:
     """Return arithmetic of two values: integers wrap at 64 bits, a DATE is its midnight, all else is DOUBLE."""
 
-    def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+    def scalar(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
         if any(arg is None for arg in args):
             return None
         left, right = args
@@ -136,7 +136,7 @@ def _remainder(x: Any, y: Any) -> Any:
 
 
 def _number(function: Callable[[Any], Any]) -> Scalar:
-    def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+    def scalar(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
         if args[0] is None:
             return None
         return float(function(args[0])) if result is Type.DOUBLE else wrap(function(args[0]))
@@ -199,7 +199,7 @@ def _pow(x: float, y: float) -> float:
         return -math.inf if x < 0 and math.fmod(y, 2) != 0 else math.inf
 
 
-def _concatenate(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _concatenate(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if any(arg is None for arg in args):
         return None
     return "".join(convert(arg, type_, Type.STRING) for arg, type_ in zip(args, types, strict=True))
@@ -265,7 +265,7 @@ def _regexp_extract(text: str, pattern: str, group: int = 1) -> str:
 
 
 def _part(function: Callable[[datetime.datetime], int]) -> Scalar:
-    def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+    def scalar(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
         return None if args[0] is None else function(instant_of(lift(args[0], types[0], Type.TIMESTAMP)))
 
     return scalar
@@ -298,7 +298,7 @@ def _truncate(unit: str, at: datetime.datetime) -> datetime.datetime:
             raise ValueError(f"no unit {other!r}")
 
 
-def _date_trunc(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _date_trunc(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if None in args:
         return None
     return micros_of(_truncate(args[0], instant_of(lift(args[1], types[1], Type.TIMESTAMP))))

@@ -15,16 +15,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from headrace.model.time import DAY, SECOND
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.operators.expressions.kernels.hashes import xxhash64  # compared with what Spark gives elsewhere
 from headrace.testing.oracle.values import convert, instant_of, lift, micros_of, wrap
 
-Scalar = Callable[[Sequence[Any], Sequence[Type], Type], Any]
+Scalar = Callable[[Sequence[Any], Sequence[DataType], DataType], Any]
 _EPOCH = datetime.date(1970, 1, 1)
 
 
 def _strict(function: Callable[..., Any]) -> Scalar:
-    def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+    def scalar(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
         return None if any(arg is None for arg in args) else function(*args)
 
     return scalar
@@ -69,7 +69,7 @@ def _log(*args: float) -> float | None:
     return numerator / denominator if not (math.isinf(numerator) and math.isinf(denominator)) else math.nan
 
 
-def _pmod(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _pmod(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if None in args or args[1] == 0:
         return None
     x, y = args
@@ -95,7 +95,7 @@ def _rint(x: float) -> float:
     return x if not math.isfinite(x) or abs(x) > 2**52 else math.copysign(float(round(x)), x)
 
 
-def _nanvl(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _nanvl(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     chosen = args[1] if args[0] is not None and math.isnan(args[0]) else args[0]
     return None if chosen is None else float(chosen)
 
@@ -130,7 +130,7 @@ def _translate(text: str, source: str, target: str) -> str:
     return result
 
 
-def _concat_ws(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _concat_ws(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     return None if args[0] is None else args[0].join(arg for arg in args[1:] if arg is not None)
 
 
@@ -214,7 +214,7 @@ def _json_array_length(text: str) -> int | None:
 def _date(function: Callable[..., Any]) -> Scalar:
     """Apply a function of a day, given as TIMESTAMP or DATE, and further values."""
 
-    def scalar(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+    def scalar(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
         if None in args:
             return None
         day = instant_of(lift(args[0], types[0], Type.TIMESTAMP)).date()
@@ -232,7 +232,7 @@ def _add_months(day: datetime.date, months: int) -> datetime.date | None:
     return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
 
 
-def _months_between(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _months_between(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if None in args:
         return None
     end, start = (instant_of(lift(arg, type_, Type.TIMESTAMP)) for arg, type_ in zip(args, types, strict=True))
@@ -282,7 +282,7 @@ _LETTERS: dict[str, Callable[[datetime.datetime], str]] = {
 }
 
 
-def _date_format(args: Sequence[Any], types: Sequence[Type], result: Type) -> Any:
+def _date_format(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     if None in args:
         return None
     at = instant_of(lift(args[0], types[0], Type.TIMESTAMP))

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.model.time import DAY, SECOND
-from headrace.model.types import Type, common_type
+from headrace.model.types import DataType, DecimalType, Type, common_type
+from headrace.testing.oracle.decimals import as_number, fitted
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (TIMESTAMP is kept without zone)
 _TICK = datetime.timedelta(microseconds=1)
@@ -53,16 +54,18 @@ def wrap(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def lift(value: Any, have: Type, want: Type) -> Any:
+def lift(value: Any, have: DataType, want: DataType) -> Any:
     """Widen a value that is not NULL to a common type."""
     if have is Type.DATE and want is Type.TIMESTAMP:
         return value * DAY
-    if have.is_integer and want in (Type.FLOAT, Type.DOUBLE):
+    if isinstance(want, DecimalType):
+        return fitted(as_number(value), want)
+    if (have.is_integer or isinstance(have, DecimalType)) and want in (Type.FLOAT, Type.DOUBLE):
         return float(value)
     return value
 
 
-def compare(left: Any, left_type: Type, right: Any, right_type: Type) -> int:
+def compare(left: Any, left_type: DataType, right: Any, right_type: DataType) -> int:
     """Return -1, 0 or 1 for two values that are not NULL; NaN equals itself and is above all numbers."""
     common = common_type(left_type, right_type)
     assert common is not None, f"{left_type} and {right_type} do not compare"
@@ -92,11 +95,13 @@ def sort_key(value: Any) -> tuple[Any, ...]:
     return (1, value)
 
 
-def convert(value: Any, have: Type, want: Type) -> Any:
+def convert(value: Any, have: DataType, want: DataType) -> Any:
     """Do what CAST does; None for values that cannot be converted."""
-    if value is None or have is want:
+    if value is None or have == want:
         return value
     match want:
+        case DecimalType():
+            return _decimal(value, have, want)
         case Type.STRING:
             return _text(value, have)
         case Type.INT:
@@ -130,7 +135,7 @@ def single(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
-def _text(value: Any, have: Type) -> str | None:
+def _text(value: Any, have: DataType) -> str | None:
     match have:
         case Type.BOOLEAN:
             return "true" if value else "false"
@@ -143,8 +148,21 @@ def _text(value: Any, have: Type) -> str | None:
             return bytes(value).decode(errors="replace")
         case Type.INTERVAL:
             return _interval_text(value)
+        case DecimalType():
+            return f"{value:f}"
         case _:
             return _float_text(value) if isinstance(value, float) else str(value)
+
+
+def _decimal(value: Any, have: DataType, want: DecimalType) -> decimal.Decimal | None:
+    if have is Type.STRING:
+        try:
+            return fitted(decimal.Decimal(value.strip()), want) if re.fullmatch("[-+0-9.eE]+", value.strip()) else None
+        except ArithmeticError:
+            return None
+    if have is Type.TIMESTAMP:
+        return fitted(decimal.Decimal(value) / SECOND, want)
+    return fitted(as_number(value), want) if have.is_numeric or have is Type.BOOLEAN else None
 
 
 def _float_text(value: float) -> str:
@@ -166,12 +184,14 @@ def _interval_text(span: int) -> str:
     return f"INTERVAL '{'-' if span < 0 else ''}{days} {clock}' DAY TO SECOND"
 
 
-def _integer(value: Any, have: Type, limit: int) -> int | None:
+def _integer(value: Any, have: DataType, limit: int) -> int | None:
     if have is Type.STRING:
         text = value.strip()
         number = int(text.partition(".")[0]) if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?", text) else None
     elif have is Type.TIMESTAMP:
         number = value // SECOND
+    elif isinstance(have, DecimalType):
+        number = math.trunc(value)
     elif have in (Type.FLOAT, Type.DOUBLE):
         number = math.trunc(value) if math.isfinite(value) else None
     elif have in (Type.DATE, Type.BINARY):
@@ -181,7 +201,7 @@ def _integer(value: Any, have: Type, limit: int) -> int | None:
     return number if number is not None and -limit <= number < limit else None
 
 
-def _float(value: Any, have: Type) -> float | None:
+def _float(value: Any, have: DataType) -> float | None:
     if have is Type.STRING:
         try:
             return float(value)
@@ -192,27 +212,30 @@ def _float(value: Any, have: Type) -> float | None:
     return None if have in (Type.DATE, Type.BINARY, Type.INTERVAL) else float(value)
 
 
-def _boolean(value: Any, have: Type) -> bool | None:
+def _boolean(value: Any, have: DataType) -> bool | None:
     if have is Type.STRING:
         word = value.strip().lower()
         return (word in _TRUE) if word in (*_TRUE, *_FALSE) else None
     return bool(value != 0) if have.is_numeric else None
 
 
-def _date(value: Any, have: Type) -> int | None:
+def _date(value: Any, have: DataType) -> int | None:
     if have is Type.STRING:
         instant = _timestamp(value, have)
         return None if instant is None else instant // DAY
     return value // DAY if have is Type.TIMESTAMP else None
 
 
-def _timestamp(value: Any, have: Type) -> int | None:
+def _timestamp(value: Any, have: DataType) -> int | None:
     if have is Type.STRING:
         return _instant_in(value.strip())
     if have is Type.DATE:
         return int(value * DAY)
     if have.is_integer:
         return wrap(value * SECOND)
+    if isinstance(have, DecimalType):
+        micros = math.trunc(value * SECOND)
+        return micros if -(2**63) <= micros < 2**63 else None
     return math.trunc(value * SECOND) if have in (Type.FLOAT, Type.DOUBLE) and math.isfinite(value) else None
 
 

@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from headrace.catalog.definitions import Connector, Stream, Table, Timing
 from headrace.model.schema import Schema
 from headrace.model.time import SECOND
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.testing.oracle.rows import Row
 from headrace.testing.strategies.modifier_queries import modifiers, suppressions, window_modifiers
 from headrace.testing.strategies.values import histories
@@ -320,16 +320,16 @@ def _create(stream: Stream) -> str:
     return f"CREATE STREAM {stream.name} ({columns}) TIMESTAMP BY {stream.time_column}{skew} FROM MEMORY"
 
 
-def _names(stream: Stream) -> dict[str, Type]:
+def _names(stream: Stream) -> dict[str, DataType]:
     return {field.name: field.type for field in stream.schema}
 
 
-def _of(names: Mapping[str, Type], *types: Type) -> list[str]:
+def _of(names: Mapping[str, DataType], *types: DataType) -> list[str]:
     return [name for name, type_ in names.items() if type_ in types]
 
 
 @st.composite
-def _integer(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
+def _integer(draw: DrawFn, names: Mapping[str, DataType], depth: int = 2) -> str:
     leaf = st.sampled_from(_of(names, Type.INT, Type.BIGINT)) | st.integers(0, 5).map(str)
     if depth == 0 or draw(st.booleans()):
         return draw(leaf)
@@ -351,7 +351,7 @@ def _integer(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
 
 
 @st.composite
-def _condition(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
+def _condition(draw: DrawFn, names: Mapping[str, DataType], depth: int = 2) -> str:
     if depth > 0 and draw(st.integers(0, 2)) == 0:
         first, second = draw(_condition(names, depth - 1)), draw(_condition(names, depth - 1))
         return draw(st.sampled_from(["({} AND {})", "({} OR {})", "NOT ({} AND {})"])).format(first, second)
@@ -374,7 +374,7 @@ def _condition(draw: DrawFn, names: Mapping[str, Type], depth: int = 2) -> str:
 
 
 @st.composite
-def _scalar(draw: DrawFn, names: Mapping[str, Type]) -> str:
+def _scalar(draw: DrawFn, names: Mapping[str, DataType]) -> str:
     fixed = [
         "item",
         "upper(item)",
@@ -389,7 +389,7 @@ def _scalar(draw: DrawFn, names: Mapping[str, Type]) -> str:
 
 
 @st.composite
-def _where(draw: DrawFn, names: Mapping[str, Type]) -> str:
+def _where(draw: DrawFn, names: Mapping[str, DataType]) -> str:
     return f" WHERE {draw(_condition(names))}" if draw(st.booleans()) else ""
 
 
@@ -418,7 +418,7 @@ def _window(draw: DrawFn) -> str:
 
 
 @st.composite
-def _aggregate(draw: DrawFn, source: str, names: Mapping[str, Type], *, where: bool, ordered: bool) -> str:
+def _aggregate(draw: DrawFn, source: str, names: Mapping[str, DataType], *, where: bool, ordered: bool) -> str:
     key = draw(st.sampled_from(["", "item", "n % 2"]))
     number = draw(st.sampled_from(_of(names, Type.BIGINT, Type.INT, Type.DOUBLE)))
     choices = [

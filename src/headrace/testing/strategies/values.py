@@ -7,6 +7,7 @@ differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from headrace.model.expressions.expression import Call, Case, Column, Expr, Lite
 from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.schema import Field, Schema
 from headrace.model.time import SECOND
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.model.window import AggregateCall, Cumulative, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.testing.oracle.rows import Row
 
@@ -25,7 +26,7 @@ TYPES = (Type.BIGINT, Type.INT, Type.DOUBLE, Type.STRING, Type.BOOLEAN)
 _WORDS = ("", "a", "b", "ab", "é c")
 
 
-def values(type_: Type) -> SearchStrategy[Any]:
+def values(type_: DataType) -> SearchStrategy[Any]:
     """Draw values of a type as the oracle holds them, never NULL."""
     match type_:
         case Type.BOOLEAN:
@@ -34,6 +35,8 @@ def values(type_: Type) -> SearchStrategy[Any]:
             return st.integers(-3, 6)
         case Type.FLOAT | Type.DOUBLE:
             return st.integers(-6, 12).map(lambda n: n / 2)
+        case DecimalType(scale=scale):
+            return st.integers(-30, 60).map(lambda n: Decimal(n).scaleb(-scale))
         case Type.STRING:
             return st.sampled_from(_WORDS)
         case Type.BINARY:
@@ -47,7 +50,7 @@ def values(type_: Type) -> SearchStrategy[Any]:
 
 
 @st.composite
-def schemas(draw: DrawFn, *, types: Sequence[Type] = TYPES, least: int = 1, most: int = 4) -> Schema:
+def schemas(draw: DrawFn, *, types: Sequence[DataType] = TYPES, least: int = 1, most: int = 4) -> Schema:
     """Draw columns c0, c1, ... of some types."""
     chosen = draw(st.lists(st.sampled_from(types), min_size=least, max_size=most))
     return Schema(tuple(Field(f"c{i}", type_) for i, type_ in enumerate(chosen)))
@@ -78,9 +81,9 @@ def histories(
     ]
 
 
-def expressions(schema: Schema, type_: Type, depth: int = 3) -> SearchStrategy[Expr]:
+def expressions(schema: Schema, type_: DataType, depth: int = 3) -> SearchStrategy[Expr]:
     """Draw expressions of a type over a schema's columns."""
-    own = [Column(field.name, field.type) for field in schema if field.type is type_]
+    own = [Column(field.name, field.type) for field in schema if field.type == type_]
     leaves: SearchStrategy[Expr] = values(type_).map(lambda value: Literal(value, type_))
     if own:
         leaves = st.sampled_from(own) | st.sampled_from(own) | leaves
@@ -123,7 +126,7 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
     calls: list[AggregateCall] = []
     for i in range(draw(st.integers(1, 3))):
         field = draw(st.sampled_from(schema.fields))
-        choices: list[tuple[str, Type]] = [
+        choices: list[tuple[str, DataType]] = [
             ("count", Type.BIGINT),
             ("count_distinct", Type.BIGINT),
             ("min", field.type),
@@ -168,7 +171,7 @@ def _call(function: str, *args: Expr) -> Expr:
     return Call(function, args, type_)
 
 
-_Below = Callable[[Type], SearchStrategy[Expr]]
+_Below = Callable[[DataType], SearchStrategy[Expr]]
 
 
 def _calls(functions: Sequence[str], *args: SearchStrategy[Expr]) -> SearchStrategy[Expr]:
@@ -218,7 +221,7 @@ def _booleans(below: _Below) -> SearchStrategy[Expr]:
     )
 
 
-_MAKERS: dict[Type, Callable[[_Below], SearchStrategy[Expr]]] = {
+_MAKERS: dict[DataType, Callable[[_Below], SearchStrategy[Expr]]] = {
     Type.BIGINT: _integers,
     Type.DOUBLE: _floats,
     Type.STRING: _strings,

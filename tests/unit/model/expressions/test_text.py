@@ -6,7 +6,7 @@ import pytest
 
 from headrace.model.expressions.expression import TRUE, Call, Case, Cast, Column, Expr, Literal
 from headrace.model.expressions.text import format_expr
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 A, B, C = (Column(name, Type.BIGINT) for name in "abc")
 S = Column("s", Type.STRING)
@@ -20,7 +20,7 @@ def text(value: str) -> Literal:
     return Literal(value, Type.STRING)
 
 
-def call(function: str, *args: Expr, type_: Type = Type.BIGINT) -> Call:
+def call(function: str, *args: Expr, type_: DataType = Type.BIGINT) -> Call:
     return Call(function, args, type_)
 
 

@@ -14,7 +14,7 @@ from headrace.errors import NotSupported, TypeFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
 from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.time import parse_instant
-from headrace.model.types import Type, can_cast
+from headrace.model.types import DataType, Type, can_cast
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate, evaluate
 from headrace.operators.expressions.kernels import KERNELS
 from headrace.operators.expressions.kernels.conversion import convert
@@ -25,7 +25,7 @@ MAX, MIN = 2**63 - 1, -(2**63)
 NAN, INF = math.nan, math.inf
 
 
-def lit(value: Any, type_: Type) -> Literal:
+def lit(value: Any, type_: DataType) -> Literal:
     return Literal(value, type_)
 
 
@@ -37,10 +37,11 @@ def day(text: str) -> int:
     return parse_instant(text) // 86_400_000_000
 
 
-def series(name: str, values: list[Any], type_: Type) -> pl.Series:
+def series(name: str, values: list[Any], type_: DataType) -> pl.Series:
     if type_ is N:
         return pl.Series(name, values, dtype=pl.Null)
-    physical = {T: pl.Int64, V: pl.Int64, DAY: pl.Int32}.get(type_, type_.polars)
+    physicals: dict[DataType, Any] = {T: pl.Int64, V: pl.Int64, DAY: pl.Int32}
+    physical = physicals.get(type_, type_.polars)
     return pl.Series(name, values, dtype=physical).cast(type_.polars)
 
 
@@ -328,7 +329,7 @@ def test_every_function_has_a_kernel_and_a_case() -> None:
     assert {case[0] for case in CASES} <= set(FUNCTIONS)
 
 
-CASTS: list[tuple[Type, Type, list[tuple[Any, Any]]]] = [
+CASTS: list[tuple[DataType, DataType, list[tuple[Any, Any]]]] = [
     (L, S, [(5, "5"), (-5, "-5"), (None, None)]),
     (B, S, [(True, "true"), (False, "false"), (None, None)]),
     (
@@ -449,7 +450,7 @@ CASTS: list[tuple[Type, Type, list[tuple[Any, Any]]]] = [
 @pytest.mark.parametrize(
     ("source", "target", "pairs"), CASTS, ids=[f"{case[0].value}-{case[1].value}" for case in CASTS]
 )
-def test_a_cast_converts_or_gives_null(source: Type, target: Type, pairs: list[tuple[Any, Any]]) -> None:
+def test_a_cast_converts_or_gives_null(source: DataType, target: DataType, pairs: list[tuple[Any, Any]]) -> None:
     frame = pl.DataFrame([series("c", [value for value, _ in pairs], source), pl.Series("__ts", range(len(pairs)))])
     got = run(Cast(Column("c", source), target), frame)
     assert all(map(same, got, [want for _, want in pairs])), f"{got} instead of {[want for _, want in pairs]}"
@@ -497,7 +498,7 @@ def test_case_without_default_gives_null() -> None:
         *((None, t) for t in Type),
     ],
 )
-def test_a_literal_has_its_type_in_every_row(value: Any, type_: Type) -> None:
+def test_a_literal_has_its_type_in_every_row(value: Any, type_: DataType) -> None:
     assert run(lit(value, type_), pl.DataFrame({"c": [1, 2, 3]})) == [value] * 3
 
 
@@ -545,7 +546,7 @@ def test_a_constant_that_decides_for_all_rows_is_still_a_column() -> None:
 
 @pytest.mark.parametrize("target", Type)
 @pytest.mark.parametrize("source", Type)
-def test_a_cast_that_is_accepted_has_a_conversion(source: Type, target: Type) -> None:
+def test_a_cast_that_is_accepted_has_a_conversion(source: DataType, target: DataType) -> None:
     try:
         convert(pl.col("x"), source, target)
     except NotSupported:

@@ -7,7 +7,7 @@ import pytest
 from headrace.model.expressions.expression import Call, Column, Literal
 from headrace.model.page import Page, Punctuation, page_of
 from headrace.model.schema import SEQ, TS, Schema
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.operators.spec import Spec
 from headrace.operators.tuples.filter import Filter
 from headrace.operators.tuples.project import Project
@@ -35,7 +35,7 @@ def test_filter_keeps_true_only_and_hidden_columns_with_it() -> None:
 
 
 @pytest.mark.parametrize("type_", [Type.BOOLEAN, Type.NULL])
-def test_filter_emits_no_empty_page_and_passes_punctuation(type_: Type) -> None:
+def test_filter_emits_no_empty_page_and_passes_punctuation(type_: DataType) -> None:
     operator = Filter(Literal(None, type_)).build()
     assert list(operator.on_page(0, PAGE)) == []
     assert list(operator.on_punctuation(0, Punctuation(5))) == [Punctuation(5)]

@@ -15,7 +15,7 @@ from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Column, Literal
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.schema import SEQ, TS
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.model.window import AggregateCall
 from headrace.operators.windows.aggregates import Aggregates
 
@@ -39,7 +39,7 @@ def frame(values: list[Any], dtype: Any = pl.Float64, start: int = 0, seq: bool 
     return made.with_columns(pl.col(TS).alias(SEQ)) if seq else made
 
 
-def call(function: str, type_: Type, arg: Any = X) -> tuple[AggregateCall, ...]:
+def call(function: str, type_: DataType, arg: Any = X) -> tuple[AggregateCall, ...]:
     return (AggregateCall("a", function, arg, type_),)
 
 

@@ -16,7 +16,7 @@ from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY, FUNCTIONS
 from headrace.model.schema import Schema
 from headrace.model.time import DAY, HOUR, MINUTE, SECOND
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 from headrace.model.window import AggregateCall, Extent, Landmark, Range, Rows, Session, Sliding, While
 from headrace.plan.nodes import Aggregate, Distinct, Filter, Join, Order, Project, Scan, TableJoin, Union
 from headrace.testing.oracle.expressions import aggregate_of, value_of
@@ -27,7 +27,7 @@ B, L, D, S, T = Type.BOOLEAN, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.TIMEST
 NUMBERS = Schema.of(k=S, v=L)
 
 
-def col(name: str, type_: Type = L) -> Column:
+def col(name: str, type_: DataType = L) -> Column:
     return Column(name, type_)
 
 

@@ -6,6 +6,7 @@ from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, 
 from headrace.operators.expressions.kernels.bits import BITS
 from headrace.operators.expressions.kernels.calendar import CALENDAR
 from headrace.operators.expressions.kernels.conversion import convert
+from headrace.operators.expressions.kernels.decimals import DECIMALS
 from headrace.operators.expressions.kernels.formats import FORMATS
 from headrace.operators.expressions.kernels.hashes import HASHES
 from headrace.operators.expressions.kernels.json_text import JSON
@@ -37,4 +38,4 @@ REPEATING = frozenset(
     }
 )
 
-__all__ = ["KERNELS", "REPEATING", "Arguments", "Kernel", "constant", "convert"]
+__all__ = ["DECIMALS", "KERNELS", "REPEATING", "Arguments", "Kernel", "constant", "convert"]

@@ -9,8 +9,10 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from headrace.errors import InternalError, TypeFault
+from headrace.model.decimals import as_decimal
 from headrace.model.expressions.expression import Call, columns
-from headrace.model.types import Type, common_type
+from headrace.model.types import DataType, DecimalType, Type, common_type
+from headrace.operators.expressions.kernels.conversion import convert
 
 Value: TypeAlias = bool | int | float | str | bytes | None
 
@@ -26,15 +28,27 @@ class Arguments:
         return len(self.compiled)
 
     @property
-    def types(self) -> list[Type]:
+    def types(self) -> list[DataType]:
         return [arg.type for arg in self.call.args]
 
-    def get(self, position: int, type_: Type) -> pl.Expr:
+    def get(self, position: int, type_: DataType) -> pl.Expr:
         """Return an argument, widened to a type that its own fits into."""
-        compiled = self.compiled[position]
-        return compiled if self.call.args[position].type is type_ else compiled.cast(type_.polars)
+        compiled, own = self.compiled[position], self.call.args[position].type
+        if own == type_:
+            return compiled
+        if isinstance(own, DecimalType) or isinstance(type_, DecimalType):
+            return convert(compiled, own, type_)
+        return compiled.cast(type_.polars)
 
-    def all(self, type_: Type) -> list[pl.Expr]:
+    def decimal(self, position: int) -> DecimalType:
+        """Return the DECIMAL that an argument of exact arithmetic is taken for; NULL is taken for one of the others."""
+        types = [as_decimal(type_) for type_ in self.types]
+        own = types[position] or next((type_ for type_ in types if type_ is not None), None)
+        if own is None:
+            raise InternalError(f"no argument of {self.call.function!r} is exact")
+        return own
+
+    def all(self, type_: DataType) -> list[pl.Expr]:
         """Return every argument, widened."""
         return [self.get(i, type_) for i in range(len(self))]
 
@@ -42,8 +56,8 @@ class Arguments:
         """Return every argument, widened to the type that all fit into."""
         return self.all(self.common_type())
 
-    def common_type(self) -> Type:
-        widest: Type | None = Type.NULL
+    def common_type(self) -> DataType:
+        widest: DataType | None = Type.NULL
         for type_ in self.types:
             widest = None if widest is None else common_type(widest, type_)
         if widest is None:
@@ -83,11 +97,14 @@ Kernel: TypeAlias = Callable[[Arguments], pl.Expr]
 
 def constant(compiled: pl.Expr) -> Value:
     """Return the value of an expression without columns, as `Literal` writes it."""
-    value: Value = pl.select(compiled).to_series().to_physical().item()
+    column = pl.select(compiled).to_series()
+    value: Value = (column.cast(pl.String) if column.dtype == pl.Decimal else column.to_physical()).item()
     return value
 
 
-def each(function: Callable[..., Any], args: Arguments, types: Sequence[Type], *, skip_null: bool = True) -> pl.Expr:
+def each(
+    function: Callable[..., Any], args: Arguments, types: Sequence[DataType], *, skip_null: bool = True
+) -> pl.Expr:
     """Apply a function of values row by row, for what the library cannot compute on columns.
 
     Arguments are widened to `types`, the last for all that follow. Dates are days and instants microseconds since 1970,
@@ -95,7 +112,8 @@ def each(function: Callable[..., Any], args: Arguments, types: Sequence[Type], *
     """
     wanted = [types[min(i, len(types) - 1)] for i in range(len(args))]
     result = args.call.type.polars
-    physical = {Type.DATE: pl.Int32(), Type.TIMESTAMP: pl.Int64()}.get(args.call.type, result)
+    physicals: dict[DataType, pl.DataType] = {Type.DATE: pl.Int32(), Type.TIMESTAMP: pl.Int64()}
+    physical = physicals.get(args.call.type, result)
 
     def apply(rows: pl.Series) -> pl.Series:
         columns = [rows.struct.field(str(i)).to_physical().to_list() for i in range(len(wanted))]

@@ -14,7 +14,8 @@ from decimal import Decimal
 import polars as pl
 
 from headrace.errors import NotSupported
-from headrace.model.types import Type
+from headrace.model import digits
+from headrace.model.types import DataType, DecimalType, Type
 
 _SECOND = 1_000_000
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -30,9 +31,9 @@ _INSTANT = re.compile(
 )
 
 
-def convert(x: pl.Expr, source: Type, target: Type) -> pl.Expr:
+def convert(x: pl.Expr, source: DataType, target: DataType) -> pl.Expr:
     """Return the column `x` of type `source` as `target`."""
-    if source is target:
+    if source == target:
         return x
     if source is Type.NULL:
         return x.cast(target.polars)
@@ -43,6 +44,8 @@ def convert(x: pl.Expr, source: Type, target: Type) -> pl.Expr:
             return _to_boolean(x, source)
         case Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:
             return _to_number(x, source, target)
+        case DecimalType():
+            return _to_decimal(x, source, target)
         case Type.TIMESTAMP:
             return _to_timestamp(x, source)
         case Type.DATE if source is Type.TIMESTAMP:
@@ -55,11 +58,11 @@ def convert(x: pl.Expr, source: Type, target: Type) -> pl.Expr:
             raise _unsupported(source, target)
 
 
-def _unsupported(source: Type, target: Type) -> NotSupported:
+def _unsupported(source: DataType, target: DataType) -> NotSupported:
     return NotSupported(f"cannot cast {source.value} to {target.value}", hint="cast to STRING or to a number first")
 
 
-def _to_string(x: pl.Expr, source: Type) -> pl.Expr:
+def _to_string(x: pl.Expr, source: DataType) -> pl.Expr:
     match source:
         case Type.FLOAT | Type.DOUBLE:
             return x.map_batches(_print_floats, return_dtype=pl.String(), is_elementwise=True)
@@ -71,7 +74,7 @@ def _to_string(x: pl.Expr, source: Type) -> pl.Expr:
             return x.map_batches(_decode, return_dtype=pl.String(), is_elementwise=True)
         case Type.INTERVAL:
             return x.map_batches(_print_intervals, return_dtype=pl.String(), is_elementwise=True)
-        case Type.BOOLEAN | Type.INT | Type.BIGINT | Type.STRING | Type.NULL:
+        case Type.BOOLEAN | Type.INT | Type.BIGINT | Type.STRING | Type.NULL | DecimalType():
             return x.cast(pl.String)
 
 
@@ -130,7 +133,7 @@ def _print_interval(span: int) -> str:
     return f"INTERVAL '{'-' if span < 0 else ''}{days} {hours:02d}:{minutes:02d}:{seconds:02d}{fraction}' DAY TO SECOND"
 
 
-def _to_boolean(x: pl.Expr, source: Type) -> pl.Expr:
+def _to_boolean(x: pl.Expr, source: DataType) -> pl.Expr:
     if source is Type.STRING:
         text = x.str.strip_chars().str.to_lowercase()
         return text.replace_strict(
@@ -141,7 +144,7 @@ def _to_boolean(x: pl.Expr, source: Type) -> pl.Expr:
     raise _unsupported(source, Type.BOOLEAN)
 
 
-def _to_number(x: pl.Expr, source: Type, target: Type) -> pl.Expr:
+def _to_number(x: pl.Expr, source: DataType, target: DataType) -> pl.Expr:
     match source:
         case Type.STRING if target.is_integer:
             return x.str.strip_chars().str.extract(r"^([+-]?\d+)(?:\.\d*)?$").cast(target.polars, strict=False)
@@ -151,13 +154,45 @@ def _to_number(x: pl.Expr, source: Type, target: Type) -> pl.Expr:
             return (x.cast(pl.Int64) // _SECOND).cast(target.polars, strict=False)
         case Type.TIMESTAMP:
             return (x.cast(pl.Int64) / float(_SECOND)).cast(target.polars)
+        case DecimalType() if target.is_integer:
+            dtype = target.polars
+            return x.map_batches(
+                lambda column: digits.to_integers(column, dtype), return_dtype=dtype, is_elementwise=True
+            )
+        case DecimalType():
+            floats = x.map_batches(digits.to_floats, return_dtype=pl.Float64(), is_elementwise=True)
+            return floats if target is Type.DOUBLE else floats.cast(target.polars)
         case Type.BOOLEAN | Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:
             return x.cast(target.polars, strict=False)
         case Type.DATE | Type.INTERVAL | Type.BINARY | Type.NULL:
             raise _unsupported(source, target)
 
 
-def _to_timestamp(x: pl.Expr, source: Type) -> pl.Expr:
+def _to_decimal(x: pl.Expr, source: DataType, target: DecimalType) -> pl.Expr:
+    def apply(column: pl.Series) -> pl.Series:
+        match source:
+            case Type.STRING:
+                return digits.from_text(column, target)
+            case Type.FLOAT | Type.DOUBLE:
+                return digits.from_floats(column, target)
+            case DecimalType(scale=scale):
+                return digits.rescaled(digits.to_digits(column), scale, target)
+            case _:
+                return digits.rescaled(
+                    column.to_physical().cast(pl.Int128), 6 if source is Type.TIMESTAMP else 0, target
+                )
+
+    if (
+        source is not Type.BOOLEAN
+        and source is not Type.STRING
+        and source is not Type.TIMESTAMP
+        and not source.is_numeric
+    ):
+        raise _unsupported(source, target)
+    return x.map_batches(apply, return_dtype=target.polars, is_elementwise=True)
+
+
+def _to_timestamp(x: pl.Expr, source: DataType) -> pl.Expr:
     match source:
         case Type.STRING:
             return _parse_instant(x)
@@ -167,6 +202,12 @@ def _to_timestamp(x: pl.Expr, source: Type) -> pl.Expr:
             return (x.cast(pl.Int64) * _SECOND).cast(pl.Datetime("us"))
         case Type.FLOAT | Type.DOUBLE:
             return (x.cast(pl.Float64) * _SECOND).cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
+        case DecimalType():
+            return x.map_batches(
+                lambda column: digits.to_integers(column, pl.Int64(), factor=_SECOND),
+                return_dtype=pl.Int64(),
+                is_elementwise=True,
+            ).cast(pl.Datetime("us"))
         case Type.BOOLEAN | Type.TIMESTAMP | Type.INTERVAL | Type.BINARY | Type.NULL:
             raise _unsupported(source, Type.TIMESTAMP)
 

@@ -7,12 +7,14 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
 
+from headrace.model.digits import digits_of
 from headrace.model.expressions.constants import sha2_bits
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, each
 
 _MASK = 2**64 - 1
@@ -52,7 +54,7 @@ def _xxhash64(args: Arguments) -> pl.Expr:
     return each(hash_row, args, types, skip_null=False)
 
 
-def xxhash64(values: Sequence[Any], types: Sequence[Type]) -> int:
+def xxhash64(values: Sequence[Any], types: Sequence[DataType]) -> int:
     """Return Spark's xxhash64 of a row: each value is hashed with the hash of those before it; NULL changes nothing."""
     seed = _SEED
     for value, type_ in zip(values, types, strict=True):
@@ -61,7 +63,7 @@ def xxhash64(values: Sequence[Any], types: Sequence[Type]) -> int:
     return seed - 2**64 if seed >= 2**63 else seed
 
 
-def _packed(value: Any, type_: Type) -> bytes:
+def _packed(value: Any, type_: DataType) -> bytes:
     match type_:
         case Type.STRING | Type.BINARY:
             return _bytes(value)
@@ -71,6 +73,11 @@ def _packed(value: Any, type_: Type) -> bytes:
             return struct.pack("<f", value + 0.0)  # -0.0 is 0.0
         case Type.DOUBLE:
             return struct.pack("<d", value + 0.0)
+        case DecimalType(precision=precision, scale=scale):
+            digits = digits_of(value, scale) if isinstance(value, Decimal) else value
+            if precision <= 18:
+                return struct.pack("<q", digits)
+            return int.to_bytes(digits, (digits + (digits < 0)).bit_length() // 8 + 1, signed=True)
         case Type.BIGINT | Type.TIMESTAMP | Type.INTERVAL | Type.NULL:
             return struct.pack("<q", value)
 

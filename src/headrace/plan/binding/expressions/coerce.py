@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 from headrace.errors import Span, TypeFault
+from headrace.model.decimals import written_type
 from headrace.model.expressions.expression import Cast, Expr, Literal
 from headrace.model.time import DAY, parse_duration, parse_instant
-from headrace.model.types import Type, can_cast, common_type
+from headrace.model.types import DataType, DecimalType, Type, can_cast, common_type
 
 TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
 
 
-def coerce(expr: Expr, target: Type) -> Expr:
+def coerce(expr: Expr, target: DataType) -> Expr:
     """Convert a value to the type `target`; ValueError for a constant that cannot be converted."""
-    if expr.type is target:
+    if expr.type == target:
         return expr
     if isinstance(expr, Literal):
         constant = _constant(expr, target)
@@ -37,12 +40,18 @@ def unify(exprs: Sequence[Expr]) -> tuple[Expr, ...] | None:
     return None if common is None else tuple(coerce(expr, common) for expr in exprs)
 
 
-def unified_type(exprs: Sequence[Expr]) -> Type | None:
+def unified_type(exprs: Sequence[Expr]) -> DataType | None:
     """Return the common type, where a text constant beside a date, time or interval counts as one of these."""
     plain = [expr.type for expr in exprs if not is_text(expr)]
-    result: Type | None = Type.NULL
+    result: DataType | None = Type.NULL
     for type_ in plain:
         result = None if result is None else common_type(result, type_)
+    if isinstance(result, DecimalType):
+        exprs = beside_decimal(exprs)
+        plain = [expr.type for expr in exprs if not is_text(expr)]
+        result = Type.NULL
+        for type_ in plain:
+            result = None if result is None else common_type(result, type_)
     texts = [expr for expr in exprs if is_text(expr)]
     if not texts or result is None:
         return result
@@ -54,15 +63,33 @@ def unified_type(exprs: Sequence[Expr]) -> Type | None:
     return common_type(result, Type.STRING)
 
 
+def beside_decimal(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Take constant numbers for DECIMALs, with the digits that are written, if there is a DECIMAL beside them."""
+    if not any(isinstance(expr.type, DecimalType) for expr in exprs):
+        return tuple(exprs)
+    return tuple(_as_decimal(expr) if isinstance(expr, Literal) else expr for expr in exprs)
+
+
 def is_text(expr: Expr) -> bool:
     """Return whether this is a text constant."""
     return isinstance(expr, Literal) and expr.type is Type.STRING and expr.value is not None
 
 
-def _constant(literal: Literal, target: Type) -> Literal | None:
+def _as_decimal(literal: Literal) -> Literal:
+    value = literal.value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not literal.type.is_numeric:
+        return literal
+    text = str(value) if isinstance(value, int) else f"{Decimal(repr(value)):f}"
+    type_ = written_type(text.removesuffix(".0")) if math.isfinite(value) else None
+    return literal if type_ is None else Literal(text.removesuffix(".0"), type_)
+
+
+def _constant(literal: Literal, target: DataType) -> Literal | None:
     value = literal.value
     if value is None:
         return Literal(None, target)
+    if isinstance(target, DecimalType) and literal.type.is_numeric and not isinstance(value, bool):
+        return _decimal(str(value) if isinstance(value, str | int) else repr(value), target)
     if isinstance(value, str) and literal.type is Type.STRING:
         match target:
             case Type.TIMESTAMP:
@@ -83,7 +110,17 @@ def _constant(literal: Literal, target: Type) -> Literal | None:
     return None
 
 
-def _instant(text: str, target: Type) -> int:
+def _decimal(text: str, target: DecimalType) -> Literal:
+    """Return a number as a constant of a type: rounded, NULL if it has too many digits."""
+    try:
+        value = Decimal(text).quantize(Decimal(1).scaleb(-target.scale), ROUND_HALF_UP, Context(prec=400))
+    except ArithmeticError:
+        return Literal(None, target)
+    fits = value.is_finite() and abs(value) < Decimal(10) ** (target.precision - target.scale)
+    return Literal(f"{value:f}" if fits else None, target)
+
+
+def _instant(text: str, target: DataType) -> int:
     try:
         return parse_instant(text)
     except ValueError as error:

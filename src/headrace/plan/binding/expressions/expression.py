@@ -11,14 +11,14 @@ from sqlglot import exp
 from headrace.catalog.catalog import Catalog
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language import other_systems
-from headrace.language.names import TYPE_NAMES, did_you_mean
+from headrace.language.names import DECIMAL_NAMES, DEFAULT_DECIMAL, TYPE_NAMES, decimal_type, did_you_mean
 from headrace.language.reader import no_type
 from headrace.language.size import terms_of
 from headrace.language.syntax.clauses import ImputeClause, impute_of
 from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Case, Expr, Literal, chain
 from headrace.model.expressions.functions import AGGREGATES
 from headrace.model.time import parse_duration
-from headrace.model.types import Type
+from headrace.model.types import DataType, DecimalType, Type
 from headrace.plan.binding.expressions.coerce import check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
 from headrace.plan.binding.expressions.scope import Scope
@@ -137,6 +137,8 @@ class ExpressionBinder:
 
     def _negative(self, node: exp.Neg) -> Expr:
         arg = self.bind(node.this)
+        if isinstance(arg, Literal) and isinstance(arg.type, DecimalType) and isinstance(arg.value, str):
+            return Literal(arg.value[1:] if arg.value.startswith("-") else f"-{arg.value}", arg.type)
         if isinstance(arg, Literal) and isinstance(arg.value, int | float) and not isinstance(arg.value, bool):
             return Literal(-arg.value, arg.type)
         return apply("neg", (arg,), place(node))
@@ -270,15 +272,28 @@ def _word(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Literal | exp.Var) else ""
 
 
-def type_of(node: exp.Expr) -> Type:
+def type_of(node: exp.Expr) -> DataType:
     """Return the type that a CAST names."""
     written = node.args.get("kind") or (
         node.this.value if isinstance(node, exp.DataType) and isinstance(node.this, exp.DType) else node.name
     )
     type_ = TYPE_NAMES.get(str(written).upper())
+    if str(written).upper() in DECIMAL_NAMES:
+        return _decimal_type(node)
     if type_ is None:
         raise no_type(node.sql(), place(node) or place(node.parent))
     return type_
+
+
+def _decimal_type(node: exp.Expr) -> DataType:
+    digits = [int(size.name) for size in node.expressions if size.name.isdigit()]
+    try:
+        if len(digits) != len(node.expressions) or len(digits) > 2:
+            raise ValueError(f"{node.sql()} is not a type")
+        return decimal_type(*digits, *[0] * (2 - len(digits))) if digits else DEFAULT_DECIMAL
+    except ValueError as error:
+        span = place(node) or place(node.parent)
+        raise TypeFault(str(error), span=span, hint="write for example DECIMAL(10, 2)") from error
 
 
 def _boolean(expr: Expr, node: exp.Expr) -> Expr:

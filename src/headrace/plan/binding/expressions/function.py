@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 
 from headrace.errors import NameFault, NotSupported, QueryError, Span, TypeFault
 from headrace.language import other_systems
-from headrace.language.names import TYPE_NAMES, did_you_mean
+from headrace.language.names import DECIMAL_NAMES, DEFAULT_DECIMAL, TYPE_NAMES, did_you_mean
+from headrace.model.decimals import rounded_type
 from headrace.model.expressions.constants import check_constants
 from headrace.model.expressions.expression import Call, Case, Cast, Expr, Literal
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.limits import PADDED_LENGTH
-from headrace.model.types import Type
-from headrace.plan.binding.expressions.coerce import check_cast, coerce, is_text, unify
+from headrace.model.types import DataType, DecimalType, Type
+from headrace.plan.binding.expressions.coerce import beside_decimal, check_cast, coerce, is_text, unify
 
 ALIASES = {
     "char_length": "length", "character_length": "length", "len": "length", "ceiling": "ceil", "power": "pow",
@@ -61,6 +62,8 @@ _PARTS = (
     "weekday",
 )
 _TIME_HINT = "write TIMESTAMP '2026-01-31 12:00:00', DATE '2026-01-31' or INTERVAL 5 MINUTES"
+#: Arithmetic that is exact if an operand is a DECIMAL.
+_EXACT = ("+", "-", "*", "/", "%", "pmod")
 _UNIFIED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "coalesce", "nullif", "greatest", "least")
 
 
@@ -80,6 +83,8 @@ def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
         return part(args[0], args[1], span)
     if name.upper() in TYPE_NAMES and name not in ALIASES and len(args) == 1:
         return check_cast(Cast(args[0], TYPE_NAMES[name.upper()]), span)
+    if name.upper() in DECIMAL_NAMES and len(args) == 1:
+        return check_cast(coerce(args[0], DEFAULT_DECIMAL), span)
     if name in ("trim", "ltrim", "rtrim") and len(args) == 2:
         side = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}[name]
         raise NotSupported(
@@ -115,7 +120,13 @@ def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: 
             span=span,
             hint=_cast_hint(function, args) or f"{shown}: {entry.help}",
         )
+    if function in ("round", "bround") and isinstance(args[0].type, DecimalType) and len(args) == 2:
+        type_ = rounded_type(args[0].type, _digits(args[1]))
     return Call(function, _constants(function, args, span), type_)
+
+
+def _digits(expr: Expr) -> int:
+    return expr.value if isinstance(expr, Literal) and isinstance(expr.value, int) else 0
 
 
 def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
@@ -134,8 +145,10 @@ def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
 def _fitting(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[Expr, ...]:
     """Convert arguments to one common type where the function needs that, and dates, times and texts to what fits."""
     try:
+        if function in _EXACT:
+            args = beside_decimal(args)
         if function in _UNIFIED:
-            return unify(args) or args
+            return unify(beside_decimal(args)) or args
     except ValueError as error:
         raise TypeFault(str(error), span=span, hint=_TIME_HINT) from error
     typing = FUNCTIONS[function].typing
@@ -156,7 +169,7 @@ def _fitting(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[
     return args
 
 
-def _temporal(function: str, args: tuple[Expr, ...], target: Type) -> tuple[Expr, ...]:
+def _temporal(function: str, args: tuple[Expr, ...], target: DataType) -> tuple[Expr, ...]:
     def turn(index: int, arg: Expr) -> Expr:
         if index in _CONSTANT.get(function, ()):
             return arg
