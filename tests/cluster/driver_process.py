@@ -14,12 +14,12 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.driver.delivery import Delivery
 from headrace.hosts.spark.starting.context import session_for
 from headrace.hosts.spark.starting.launch import launch_of
 from headrace.session import Session
@@ -27,10 +27,11 @@ from headrace.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A session, and the streaming query that it started first."""
+    """A session, the streaming query that it started first, and how much each task sent in each micro-batch."""
 
     session: Session
     query: StreamingQuery
+    sent: list[float]
 
 
 _runs: dict[str, Run] = {}
@@ -38,17 +39,38 @@ _runs: dict[str, Run] = {}
 
 def start(checkpoint: str, text: str, **options: Any) -> None:
     """Run statements in a session of their own."""
-    session = Session(Path(checkpoint), **options)
+    session = Session(checkpoint, **options)
+    sent: list[float] = []
+    _note_sent(session.deployment.delivery, sent)
     session.execute(text)
-    _runs[checkpoint] = Run(session, session.deployment.query)  # type: ignore[attr-defined]
+    _runs[checkpoint] = Run(session, session.deployment.query, sent)  # type: ignore[attr-defined]
+
+
+def _note_sent(delivery: Delivery, sent: list[float]) -> None:
+    """Note after each delivery how many bytes a task sent, on average."""
+    deliver = delivery.deliver
+
+    def noted(*arguments: Any, **options: Any) -> bool:
+        is_ended = deliver(*arguments, **options)
+        sent.append(delivery.statistics.sent.bytes / delivery.statistics.sent.tasks)
+        return is_ended
+
+    delivery.deliver = noted  # type: ignore[method-assign]
 
 
 def drain(checkpoint: str) -> dict[str, Any]:
-    """Wait until everything is read and delivered; return whether Spark's query failed on the way."""
+    """Wait until everything is read and delivered.
+
+    Return whether Spark's query failed on the way, and how many bytes a task sent in the greatest micro-batch.
+    """
     run = _runs[checkpoint]
     run.session.drain()
     del _runs[checkpoint]
-    return {"is_restarted": run.query.exception() is not None, "batches": run.session.statistics().batch + 1}
+    return {
+        "is_restarted": run.query.exception() is not None,
+        "batches": run.session.statistics().batch + 1,
+        "sent": max(run.sent, default=0.0),
+    }
 
 
 def run(checkpoint: str, text: str, **options: Any) -> dict[str, Any]:

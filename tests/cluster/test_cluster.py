@@ -34,6 +34,7 @@ class Case:
         """Wait for the end; the results are exact, and Spark's query was not started again."""
         outcome = driver.call("drain", checkpoint=str(self.checkpoint))
         assert not outcome["is_restarted"]
+        assert outcome["sent"] <= 8000
         self.check()
 
     def check(self):

@@ -17,6 +17,7 @@ from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.operators.spec import Order
 from headrace.operators.specs import Limit, OrderedUnion, Output, Reorder
+from headrace.worker.bundles import unbundled
 from headrace.worker.wire import Kind, Report, Row, decode_page, decode_report
 
 
@@ -30,11 +31,12 @@ class Arrived:
     reports: list[Report] = field(default_factory=list)  # one of each task
     notes: int = 0  # bytes
     page_bytes: int = 0
+    sent_bytes: int = 0  # of notes and pages, partly compressed
 
     @property
     def sent(self) -> SentStatistics:
         """How much came from tasks."""
-        return SentStatistics(len(self.reports), self.notes, self.page_bytes)
+        return SentStatistics(len(self.reports), self.notes, self.page_bytes, self.sent_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,10 @@ class QueryResults:
 
 def sort_out(rows: Iterable[Row]) -> Arrived:
     """Sort the rows of a micro-batch by kind."""
-    rows = sorted(rows, key=lambda row: (row.bucket, row.part))
+    sent = list(rows)
+    rows = sorted(unbundled(sent), key=lambda row: (row.bucket, row.part))
     arrived = Arrived(
+        sent_bytes=sum(len(row.payload) for row in sent),
         notes=sum(len(row.payload) for row in rows if row.kind in (Kind.REPORT, Kind.STAGED)),
         page_bytes=sum(len(row.payload) for row in rows if row.kind in (Kind.RESULT, Kind.PARTIAL)),
     )
@@ -65,8 +69,8 @@ def sort_out(rows: Iterable[Row]) -> Arrived:
                 arrived.demanded.setdefault(int(row.name), []).append(decode_page(row))
             case Kind.REPORT:
                 arrived.reports.append(decode_report(row.payload))
-            case Kind.CONTROL | Kind.PAGE:
-                pass  # not for the driver
+            case Kind.CONTROL | Kind.PAGE | Kind.BUNDLE:
+                pass  # not for the driver, or taken apart
     return arrived
 
 

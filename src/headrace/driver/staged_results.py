@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import polars as pl
@@ -34,10 +34,12 @@ from headrace.worker.wire import Kind, Row, Stage
 STAGE_BYTES = 128 * 1024
 #: The driver gets about so many bytes of pages that tasks could write, divided among the tasks of a micro-batch.
 _DRIVER_BYTES = 128 * 1024
-#: A task may send this much, however many tasks there are; and no file is smaller.
+#: A task may send this much, however many tasks there are.
 _LEAST_BYTES = 4 * 1024
-#: A page takes so many bytes in addition to those of its tuples.
-_PAGE_BYTES = 800
+#: Files of tasks are not smaller: on one machine, where the driver is as near as the disk, and on a cluster.
+_LEAST_FILE, _LEAST_FILE_ON_CLUSTER = 4 * 1024, 1024
+#: A page takes so many bytes in addition to those of its tuples; on the way they are compressed.
+_PAGE_BYTES = 200
 #: Pages that a task holds for one file; more of them make several files.
 _HELD_BYTES = 16 * 1024 * 1024
 #: The folder of a checkpoint that holds a file for each query with subscribers.
@@ -60,9 +62,18 @@ def is_subscribed(directory: Path, query: str) -> bool:
     return files.exists(_mark(directory, query))
 
 
-def allowance_of(tasks: int) -> int:
-    """Return how many bytes of pages that it could write one of so many tasks may send to the driver."""
-    return max(_LEAST_BYTES, _DRIVER_BYTES // tasks)
+class Allowance(NamedTuple):
+    """How many bytes of pages that it could write a task may send to the driver; `least`: of a file."""
+
+    bytes: int
+    least: int = 0
+
+
+def allowance_of(tasks: int, *, is_local: bool = True) -> Allowance:
+    """Return what one of so many tasks may send to the driver."""
+    if is_local:
+        return Allowance(max(_LEAST_BYTES, _DRIVER_BYTES // tasks), _LEAST_FILE)
+    return Allowance(_LEAST_BYTES, _LEAST_FILE_ON_CLUSTER)
 
 
 class Writer:
@@ -143,13 +154,13 @@ class HasRunning(Protocol):
 
 
 class BucketStager:
-    """Holds what could be written of all buckets of a task, then writes the most and lets `allowance` bytes travel.
+    """Holds what could be written of all buckets of a task, then writes the most and lets the allowance travel.
 
-    What is smaller than `least` travels anyhow.
+    What is smaller than the least file travels anyhow.
     """
 
-    def __init__(self, writer: Writer, allowance: int, *, least: int = _LEAST_BYTES) -> None:
-        self._writer, self._allowance, self._least = writer, allowance, least
+    def __init__(self, writer: Writer, allowance: Allowance) -> None:
+        self._writer, self._allowance = writer, allowance
         self._held: dict[VertexId, list[Page]] = {}
         self._first = 0  # bucket
         self._running = Running()
@@ -175,7 +186,7 @@ class BucketStager:
         sizes = {vertex: _size(pages) + _PAGE_BYTES for vertex, pages in self._held.items()}
         total = sum(sizes.values())
         for vertex in sorted(sizes, key=lambda vertex: (-sizes[vertex], vertex)):
-            if total > self._allowance and sizes[vertex] >= self._least:
+            if total > self._allowance.bytes and sizes[vertex] >= self._allowance.least:
                 rows += self._rows(vertex)
                 total -= sizes[vertex]
         for vertex in list(self._held):

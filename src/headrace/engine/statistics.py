@@ -118,10 +118,7 @@ class SentStatistics(Struct, frozen=True):
     tasks: int = 0
     notes: int = 0  # bytes of reports, and of the names of files that tasks wrote
     pages: int = 0  # bytes of results and exchanged pages
-
-    @property
-    def bytes(self) -> int:
-        return self.notes + self.pages
+    bytes: int = 0  # of both on the way, partly compressed
 
 
 class VertexStatistics(Struct, frozen=True):

@@ -32,6 +32,11 @@ class TaskRows:
         self._requests = requests
         self._reports: list[Row] = []
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all buckets of the task have run."""
+        return not self._missing
+
     def after(self, bucket: int, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield what goes to the driver once a bucket has run; a bucket that was not expected reports on its own."""
         is_expected = bucket in self._missing

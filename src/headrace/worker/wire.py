@@ -35,6 +35,7 @@ class Kind(IntEnum):
     REPORT = 3  # buckets of a task -> driver: their bounds, counts and times
     STAGED = 4  # ingest -> bucket -> driver: where the results of Output vertex `name` are
     PARTIAL = 5  # bucket -> driver: results that the demand of number `name` asked for before they are final
+    BUNDLE = 6  # buckets of a task -> driver: rows of the kinds above (`worker.bundles`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Row:
     kind: Kind
     name: str
     part: int
-    n: int  # tuples in the payload; of a report: commands in force
+    n: int  # tuples in the payload; of a report or bundle: commands in force
     payload: bytes
 
 
@@ -197,24 +198,25 @@ def encode(note: Control | Report) -> bytes:
 
 def decode_control(data: bytes) -> Control:
     """Return the note of an ingest task."""
-    with _on_the_way("a note of an ingest task"):
+    with on_the_way("a note of an ingest task"):
         return _control.decode(data)
 
 
 def decode_report(data: bytes) -> Report:
     """Return the note of a bucket."""
-    with _on_the_way("a note of a bucket"):
+    with on_the_way("a note of a bucket"):
         return _report.decode(data)
 
 
 def decode_page(row: Row) -> Page:
     """Return the page in a row."""
-    with _on_the_way(f"a page of {row.name!r}"):
+    with on_the_way(f"a page of {row.name!r}"):
         return Page.decode(row.payload)
 
 
 @contextmanager
-def _on_the_way(what: str) -> Iterator[None]:
+def on_the_way(what: str) -> Iterator[None]:
+    """Let what cannot be decoded be a fault that says what it was."""
     try:
         yield
     except ValueError as error:  # DecodeError is one

@@ -12,9 +12,10 @@ import pytest
 from headrace.commands.running import Running
 from headrace.connectors.spool import Spooled, exchange_spool
 from headrace.driver.delivery import Delivery
-from headrace.driver.staged_results import STAGE_BYTES, BucketStager, IngestStager, Writer, allowance_of
+from headrace.driver.staged_results import STAGE_BYTES, Allowance, BucketStager, IngestStager, Writer, allowance_of
 from headrace.model.page import Page, page_of
 from headrace.session import Session
+from headrace.worker.bundles import bundled, unbundled
 from headrace.worker.wire import Kind, Row
 
 QUERY = """CREATE STREAM t (at TIMESTAMP, n BIGINT) TIMESTAMP BY at FROM MEMORY;
@@ -102,17 +103,33 @@ def test_the_pages_of_all_buckets_of_a_task_are_one_page_or_one_file(tmp_path: P
 def test_what_tasks_send_to_the_driver_is_limited(tmp_path: Path, running: Running, tasks: int) -> None:
     page = Page(large(running).rows.head(300))
     ends = [(f"exchange-{number}", page) for number in range(100)]
-    sent = finished(tmp_path / "run", running, ends, tasks)
+    sent = finished(tmp_path / "run", running, ends, allowance_of(tasks))
     pages = [row for row in sent if row.kind is Kind.RESULT]
     assert len(pages) + len(exchange_folders(tmp_path / "run")) == 100
-    assert sum(len(row.payload) for row in pages) * tasks <= max(128 * 1024, 4096 * tasks)
+    assert len(bundled(sent).payload) * tasks <= max(128 * 1024, 4096 * tasks)
     few = [(f"exchange-{number}", Page(page.rows.head(3))) for number in range(100)]
-    assert all(row.kind is Kind.RESULT for row in finished(tmp_path / "run", running, few, tasks)), "files cost more"
+    sent = finished(tmp_path / "run", running, few, allowance_of(tasks))
+    assert all(row.kind is Kind.RESULT for row in sent), "files cost more"
 
 
-def finished(checkpoint: Path, running: Running, ends: Sequence[tuple[str, Page]], tasks: int = 2) -> Sequence[Row]:
+@pytest.mark.parametrize("rows", [1, 10, 40, 100, 300, 3000])
+@pytest.mark.parametrize("ends", [1, 8, 50])
+def test_a_task_on_a_cluster_sends_at_most_8_kb(tmp_path: Path, running: Running, ends: int, rows: int) -> None:
+    pages = [(f"exchange-{number}", Page(large(running).rows.slice(number * 31, rows))) for number in range(ends)]
+    sent = finished(tmp_path / "run", running, pages, allowance_of(2, is_local=False))
+    bundle = bundled(sent)
+    assert len(bundle.payload) <= 8000
+    assert unbundled([bundle]) == sent
+
+
+def finished(
+    checkpoint: Path,
+    running: Running,
+    ends: Sequence[tuple[str, Page]],
+    allowance: Allowance | None = None,
+) -> Sequence[Row]:
     """Return what a task sends whose buckets give these pages, one each."""
-    stager = BucketStager(Writer(checkpoint, "b5-1", batch=5, task=1), allowance_of(tasks))
+    stager = BucketStager(Writer(checkpoint, "b5-1", batch=5, task=1), allowance or allowance_of(2))
     early = []
     for number, (vertex, page) in enumerate(ends):
         rows = stager.of(InForce(running))(number, vertex, [page])

@@ -33,8 +33,8 @@ def test_all_forms_have_the_same_columns() -> None:
 
 
 def test_the_numbers_of_kinds_do_not_change() -> None:
-    assert [kind.name for kind in Kind] == ["CONTROL", "PAGE", "RESULT", "REPORT", "STAGED", "PARTIAL"]
-    assert [int(kind) for kind in Kind] == list(range(6))
+    assert [kind.name for kind in Kind] == ["CONTROL", "PAGE", "RESULT", "REPORT", "STAGED", "PARTIAL", "BUNDLE"]
+    assert [int(kind) for kind in Kind] == list(range(7))
 
 
 def test_notes_survive() -> None:

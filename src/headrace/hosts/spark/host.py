@@ -156,7 +156,9 @@ class SparkDeployment:
             .load
         )
         stage = pages.groupBy("bucket").transformWithState(
-            BucketProcessor(str(self.directory), python, configured(), self.buckets, partitions),
+            BucketProcessor(
+                str(self.directory), python, configured(), self.buckets, partitions, is_local=not is_cluster(spark)
+            ),
             SPARK_SCHEMA,
             "Append",
             "None",
@@ -389,7 +391,7 @@ class SparkDeployment:
 
     def _commands(self, rows: list[Row]) -> int:
         """Return how many commands were in force in this micro-batch, as its buckets report."""
-        return max((row.n for row in rows if row.kind is Kind.REPORT), default=self.deployments.count())
+        return max((row.n for row in rows if row.kind in (Kind.REPORT, Kind.BUNDLE)), default=self.deployments.count())
 
     def _check_directory(self) -> None:
         try:

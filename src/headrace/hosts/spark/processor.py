@@ -18,8 +18,10 @@ from headrace.hosts.spark.hashing import partition_of
 
 # Spark makes a processor on the driver too, in a new process, only to ask for its state variables: imports come later.
 if TYPE_CHECKING:
+    from headrace.driver.staged_results import Allowance
     from headrace.model.allowed_python import Allowed
     from headrace.worker.bucket import Bucket
+    from headrace.worker.wire import Row
 
 #: A bucket with more state than this is not kept in memory; the next micro-batch maps its files again.
 KEEP_BYTES = 32 * 1024 * 1024
@@ -35,17 +37,26 @@ class BucketProcessor(StatefulProcessor):
     """Runs the micro-batches of the buckets that Spark gives to this task.
 
     `directory` is the checkpoint, `python` what statements may use of Python, `storage` how stores are reached.
-    `buckets` are the numbers of all buckets, divided among so many Spark `partitions`.
+    `buckets` are the numbers of all buckets, divided among so many Spark `partitions`. `is_local` says that all of them
+    run on one machine.
     """
 
     def __init__(
-        self, directory: str, python: Allowed, storage: dict[str, str], buckets: Sequence[int], partitions: int
+        self,
+        directory: str,
+        python: Allowed,
+        storage: dict[str, str],
+        buckets: Sequence[int],
+        partitions: int,
+        *,
+        is_local: bool,
     ) -> None:
         self.directory = directory
         self.python = python
         self.storage = storage
         self.buckets = tuple(buckets)
         self.partitions = partitions
+        self.is_local = is_local
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.values = handle.getMapState("values", _NAME, _DATA)
@@ -53,6 +64,7 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
         from headrace.commands.tables import tables_in
+        from headrace.driver.staged_results import allowance_of
         from headrace.hosts.spark.collecting import collect_less
         from headrace.hosts.spark.telling import telling
         from headrace.model.allowed_python import allow
@@ -77,7 +89,8 @@ class BucketProcessor(StatefulProcessor):
         run = context.getLocalProperty("spark.jobGroup.id") or ""  # Spark sets it to the id of the run
         if self.task is None:
             own = [number for number in self.buckets if partition_of(number, self.partitions) == context.partitionId()]
-            self.task = _Task(directory, batch, context.partitionId(), own, self.partitions)
+            allowance = allowance_of(self.partitions, is_local=self.is_local)
+            self.task = _Task(directory, batch, context.partitionId(), own, allowance)
         task, store = self.task, _SparkStore(self.values)
         arrived = from_spark(rows)
         kept = _kept.pop((self.directory, bucket_number), None)
@@ -87,7 +100,7 @@ class BucketProcessor(StatefulProcessor):
                 bucket = Bucket.restore(bucket_number, store, machine_cache(os.environ), arrived)
             bucket.machine = socket.gethostname()
             done = bucket.run(arrived, batch, store, task.stager.of(bucket))
-            out = list(task.rows.after(bucket_number, done))
+            out = task.after(bucket_number, done)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[self.directory, bucket_number] = run, bucket
         else:
@@ -103,14 +116,21 @@ class BucketProcessor(StatefulProcessor):
 class _Task:
     """What the buckets of one task have in common in a micro-batch."""
 
-    def __init__(self, directory: Path, batch: int, number: int, buckets: Sequence[int], tasks: int) -> None:
-        from headrace.driver.staged_results import BucketStager, Writer, allowance_of
+    def __init__(self, directory: Path, batch: int, number: int, buckets: Sequence[int], allowance: Allowance) -> None:
+        from headrace.driver.staged_results import BucketStager, Writer
         from headrace.storage.storage import OBJECTS
+        from headrace.worker.bundles import Bundler
         from headrace.worker.reports import TaskRows
 
         writer = Writer(directory, f"b{batch}-{number}", batch=batch, task=number)
-        self.stager = BucketStager(writer, allowance_of(tasks))
-        self.rows = TaskRows(buckets, self.stager.finish, OBJECTS.take_counted)
+        self.stager = BucketStager(writer, allowance)
+        self._rows = TaskRows(buckets, self.stager.finish, OBJECTS.take_counted)
+        self._bundler = Bundler()
+
+    def after(self, bucket: int, rows: Iterable[Row]) -> list[Row]:
+        """Return what goes to the driver once a bucket has given these rows."""
+        sent = list(self._rows.after(bucket, rows))
+        return self._bundler.after(sent, is_last=self._rows.is_complete)
 
 
 class _SparkStore:

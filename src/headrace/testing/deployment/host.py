@@ -22,7 +22,7 @@ from headrace.driver.exclusion import exclude
 from headrace.driver.intake import TICK, Intake
 from headrace.driver.pause import pause, resume
 from headrace.driver.progress import read_progress
-from headrace.driver.staged_results import BucketStager, IngestStager, Writer
+from headrace.driver.staged_results import Allowance, BucketStager, IngestStager, Writer
 from headrace.driver.turn import Turn
 from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.logs import mend
@@ -220,7 +220,7 @@ class SimulatedDeployment:
                 if bucket is None or not bucket.can_run(store, rows):
                     bucket = Bucket.restore(number, store, rows=rows)
                 writer = Writer(self.directory, f"b{batch}-{number}", batch=batch, task=number)
-                stager = BucketStager(writer, ALLOWANCE, least=0)
+                stager = BucketStager(writer, Allowance(ALLOWANCE))
                 task_rows = TaskRows([number], stager.finish)
                 out = list(task_rows.after(number, bucket.run(rows, batch, store, stager.of(bucket))))
                 worker.buckets[number] = bucket
