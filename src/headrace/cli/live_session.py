@@ -22,6 +22,7 @@ from headrace.cli import java
 from headrace.cli.help import flag
 from headrace.cli.output import err, is_debugging, out
 from headrace.errors import HeadraceError
+from headrace.hosts.host import Preparable
 from headrace.hosts.spark.starting.launch import GATEWAY, Launch, parse_settings
 from headrace.model.allowed_python import allow
 from headrace.session import Listing, Session
@@ -41,14 +42,22 @@ class AnnouncingSession(Session):
 
     _announced = False
 
+    def prepare(self) -> None:
+        if isinstance(self.deployment, Preparable) and self.deployment.takes_long():
+            self._announce(super().prepare)
+
     def start(self) -> None:
+        self._announce(super().start)
+
+    def _announce(self, start: Callable[[], None]) -> None:
+        """Show the first start; what follows takes little time."""
         if self._announced:
-            super().start()
+            start()
             return
         self._announced = True
         began = time.monotonic()
         with ended_by_interrupt("stopped while Spark was starting"), show_progress("starting Spark", self._stage):
-            super().start()
+            start()
         err.print(f"[dim]Spark started in {time.monotonic() - began:.0f} s[/]")
 
     def _stage(self) -> str:

@@ -60,6 +60,19 @@ class Deployment(Protocol):
         ...
 
 
+@runtime_checkable
+class Preparable(Protocol):
+    """A deployment that can find out whether queries can run, before statements take effect."""
+
+    def takes_long(self) -> bool:
+        """Return whether preparing takes long, because it starts Spark."""
+        ...
+
+    def prepare(self) -> None:
+        """Raise a fault if queries cannot run here; on a cluster, start Spark and look at the executors."""
+        ...
+
+
 class Rescaled(NamedTuple):
     """How the state of a checkpoint was divided: the number of buckets, and that of their parts before and after."""
 

@@ -22,7 +22,7 @@ from headrace.driver.deployed import Deployments
 from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, Span, pointing_at
-from headrace.hosts.host import Deployment, Rescalable, Rescaled
+from headrace.hosts.host import Deployment, Preparable, Rescalable, Rescaled
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.starting.launch import Launch, launch_of
 from headrace.language.parser import parse
@@ -149,6 +149,8 @@ class Session:
         if not is_reading:
             self._own()
         transaction = self._prepare(text, statements)
+        if transaction.commands and not self._started:
+            self.prepare()
         self._commit(transaction)
         if start and not is_reading and self._running().known:
             self.start()
@@ -244,6 +246,14 @@ class Session:
     def statistics(self) -> Statistics:
         """Return the counters of the deployment as of the last finished micro-batch."""
         return self.deployment.delivery.statistics
+
+    def prepare(self) -> None:
+        """Raise a fault if queries cannot run; on a cluster, start Spark and look at the executors.
+
+        `execute` does so before the first query is added.
+        """
+        if isinstance(self.deployment, Preparable):
+            self.deployment.prepare()
 
     def start(self) -> None:
         """Start the queries of the checkpoint, or continue them; `execute` does so unless it only reads."""

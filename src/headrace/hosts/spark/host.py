@@ -43,7 +43,7 @@ from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.rescaling import complete_rescaling, rescale
 from headrace.hosts.spark.sizing import partitions_for, sizes
 from headrace.hosts.spark.source import HeadraceSource
-from headrace.hosts.spark.starting.context import is_cluster, session_for
+from headrace.hosts.spark.starting.context import is_cluster, is_on_cluster, session_for
 from headrace.hosts.spark.starting.executors import slots, wait_for_executors
 from headrace.hosts.spark.starting.handshake import shake_hands
 from headrace.hosts.spark.starting.jvm import with_log
@@ -113,6 +113,14 @@ class SparkDeployment:
         self._unanswered = 0  # starts since the last delivery in which a Python process did not answer
         self._is_over = threading.Event()  # the streaming query has ended, and is not started again
         self._lock = threading.Lock()  # of `query`
+
+    def takes_long(self) -> bool:
+        return is_on_cluster(self.launch)
+
+    def prepare(self) -> None:
+        """Raise a fault if queries cannot run; on a cluster, start Spark and look at the executors."""
+        if self.takes_long():
+            self._session()
 
     def start(self) -> None:
         """Start the streaming query; on a directory that has run before it continues where it was."""

@@ -62,6 +62,25 @@ def session_for(launch: Launch | None = None, *, checkpoint: Path | None = None)
     return _session_of(running, launch)
 
 
+def is_on_cluster(launch: Launch) -> bool:
+    """Return whether queries will run on a cluster; HostFault for settings with which they cannot, before Spark starts.
+
+    Of a Spark that runs already nothing is checked here: `session_for` does.
+    """
+    running = launch.spark if isinstance(launch.spark, SparkSession) else None
+    if running is None and SparkContext._active_spark_context is not None:
+        running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    if running is not None:
+        return is_cluster(running)
+    if launch.spark is not None:
+        return False
+    given = _given(launch)
+    master = launch.master or given.get("spark.master") or "local"
+    check_master(master)
+    chosen_settings({**given, **launch.conf}, is_local=is_local(master))
+    return not is_local(master)
+
+
 def given_to(launch: Launch) -> dict[str, str]:
     """Return the settings of the Spark in which queries will run, as far as others than Headrace have given them."""
     running = SparkContext._active_spark_context
