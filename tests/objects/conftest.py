@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.objects.imitation import BUCKET, Proxy, imitation, reason_to_skip, s3_environment
+from tests.objects.others import PROGRAMS, URLS, other_imitation, why_not
 
 from headrace.storage.location import location
+
+OTHERS = [kind for kind in PROGRAMS if why_not(kind) is None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,7 +41,26 @@ def proxy(server: Proxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     server.heal()
 
 
-@pytest.fixture
-def place(proxy: Proxy, tmp_path: Path) -> Path:
-    """An empty place in the imitation."""
-    return location(f"s3://{BUCKET}/{tmp_path.name}")
+@pytest.fixture(scope="session")
+def others() -> Iterator[dict[str, Mapping[str, str]]]:
+    """The imitations of other stores that this machine has: the variables by which clients find them."""
+    with ExitStack() as stack:
+        yield {kind: stack.enter_context(other_imitation(kind)) for kind in OTHERS}
+
+
+@pytest.fixture(params=["s3", *OTHERS])
+def place(
+    request: pytest.FixtureRequest,
+    proxy: Proxy,
+    others: dict[str, Mapping[str, str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """An empty place in an imitation."""
+    if request.param == "s3":
+        return location(f"s3://{BUCKET}/{tmp_path.name}")
+    if "spark" in request.keywords:
+        pytest.skip("Spark's client does not speak with this imitation")
+    for name, value in others[request.param].items():
+        monkeypatch.setenv(name, value)
+    return location(f"{URLS[request.param]}/{tmp_path.name}")

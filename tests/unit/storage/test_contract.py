@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from tests.objects.imitation import BUCKET, Proxy, imitation, reason_to_skip, s3_environment
+from tests.objects.others import PROGRAMS, URLS, other_imitation, why_not
 
 from headrace.storage.disk import LocalDisk
 from headrace.storage.location import location
@@ -26,13 +27,35 @@ def proxy() -> Iterator[Proxy]:
         yield running
 
 
-@pytest.fixture(params=["local", "simulated", pytest.param("s3", marks=pytest.mark.objects)])
+@pytest.fixture(scope="module")
+def azure() -> Iterator[Mapping[str, str]]:
+    """An imitation of Azure's blob storage."""
+    with other_imitation("azure") as environ:
+        yield environ
+
+
+@pytest.fixture(scope="module")
+def gs() -> Iterator[Mapping[str, str]]:
+    """An imitation of Google's cloud storage."""
+    with other_imitation("gs") as environ:
+        yield environ
+
+
+OTHERS = [pytest.param(kind, marks=pytest.mark.objects) for kind in PROGRAMS if why_not(kind) is None]
+
+
+@pytest.fixture(params=["local", "simulated", pytest.param("s3", marks=pytest.mark.objects), *OTHERS])
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Storage, Path]]:
     """A storage and an empty directory in it."""
     if request.param != "s3":
         yield (LocalDisk() if request.param == "local" else SimulatedDisk()), tmp_path / "deep" / "directory"
+        return
+    if request.param in PROGRAMS:
+        for name, value in request.getfixturevalue(request.param).items():
+            monkeypatch.setenv(name, value)
+        yield ObjectStorage(), location(f"{URLS[request.param]}/{tmp_path.name}/deep/directory")
         return
     running: Proxy = request.getfixturevalue("proxy")
     for name, value in s3_environment(running).items():
@@ -160,7 +183,7 @@ def test_a_swap_succeeds_only_on_the_content_that_was_read(place: tuple[Storage,
 
 
 @pytest.mark.parametrize(
-    "place", ["local", pytest.param("s3", marks=pytest.mark.objects)], indirect=True
+    "place", ["local", pytest.param("s3", marks=pytest.mark.objects), *OTHERS], indirect=True
 )  # a simulated disk belongs to one thread
 def test_of_several_at_once_one_creates_and_one_swaps(place: tuple[Storage, Path]) -> None:
     storage, directory = place
