@@ -1,0 +1,101 @@
+"""The driver's CPU time for a micro-batch against the number of buckets, which are idle but for one.
+
+Two tasks report for all buckets, as they do on two cores. Only the delivery counts: it is what the driver does for each
+bucket. It needs no Spark; `bench scale` measures the same on a cluster, with Spark's part.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from benches.parts.scaling import slope
+
+from headrace.driver.delivery import Delivery
+from headrace.hosts.local import LocalDeployment
+from headrace.session import Session
+from headrace.worker.bundles import bundled
+from headrace.worker.reports import TaskRows
+from headrace.worker.wire import Kind, Row
+
+BUCKETS = (2, 16, 64, 256, 1024)
+TASKS = 2
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+#: Micro-batches that do not count.
+WARM = 5
+SCRIPT = """
+CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;
+CREATE QUERY q AS SELECT item, count(*) AS n, window_end FROM bids [RANGE 10 SECONDS SLIDE 2 SECONDS] GROUP BY item
+  INTO FILES (path '{out}');
+"""
+
+
+def main(quick: bool) -> dict[str, Any]:
+    """Measure each number of buckets, and the cost of one more."""
+    figures: dict[str, Any] = {
+        "bench": "buckets",
+        "title": "Driver's CPU time per micro-batch, against idle buckets",
+        "cases": {},
+        "rows": [],
+        "notes": [f"{TASKS} tasks report for all buckets"],
+    }
+    points: list[tuple[float, float]] = []
+    for count in BUCKETS[:-1] if quick else BUCKETS:
+        milliseconds, size = _measure(count, 20 if quick else 100)
+        points.append((count, milliseconds))
+        figures["cases"][str(count)] = {"ms": milliseconds, "bytes": size}
+        figures["rows"].append({"case": f"{count} buckets", "ours": milliseconds, "unit": "ms"})
+        figures["notes"].append(f"{count} buckets: a task sends {size:.0f} B")
+    growth = slope(points)
+    verdict = "met" if growth < 0.5 else "missed"
+    figures["rows"].append(
+        {"case": "a further bucket", "ours": growth, "unit": "ms", "target": 0.5, "verdict": verdict}
+    )
+    return figures
+
+
+def _measure(buckets: int, batches: int) -> tuple[float, float]:
+    """Return the median milliseconds of the delivery, and how many bytes a task sends."""
+    with tempfile.TemporaryDirectory() as folder, Session(folder, host="local", buckets=buckets) as session:
+        session.execute(SCRIPT.format(out=f"{folder}/out"))
+        assert isinstance(session.deployment, LocalDeployment)
+        measured = _Measured(session.deployment.delivery)
+        for number in range(WARM + batches):
+            session.push("bids", [{"at": START + dt.timedelta(seconds=number), "item": 1}])
+            session.deployment.step()
+        return statistics.median(measured.milliseconds[WARM:]), statistics.median(measured.sizes[WARM:])
+
+
+class _Measured:
+    """Times a delivery that gets the rows of buckets as Spark's tasks would send them."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.milliseconds: list[float] = []
+        self.sizes: list[float] = []
+        self._deliver = delivery.deliver
+        delivery.deliver = self._timed  # type: ignore[method-assign]
+
+    def _timed(self, batch: int, rows: Iterable[Row], *arguments: Any, **options: Any) -> bool:
+        sent = _as_tasks(list(rows))
+        began = time.process_time()
+        is_ended = self._deliver(batch, sent, *arguments, **options)
+        self.milliseconds.append((time.process_time() - began) * 1000)
+        self.sizes.append(sum(len(row.payload) for row in sent) / TASKS)
+        return is_ended
+
+
+def _as_tasks(rows: list[Row]) -> list[Row]:
+    """Return one bundle for each task: what its buckets gave."""
+    numbers = sorted({row.bucket for row in rows if row.kind is Kind.REPORT})
+    bundles: list[Row] = []
+    for task in range(TASKS):
+        own = numbers[task::TASKS]
+        merging, out = TaskRows(own, list), list[Row]()
+        for number in own:
+            out += merging.after(number, [row for row in rows if row.bucket == number])
+        bundles.append(bundled(out))
+    return bundles
