@@ -27,6 +27,8 @@ from headrace.cli import java
 #: JVMs live for a minute or two, too short for Java's optimizing compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PORT = 7077
+#: For the imitation of a store, which takes any.
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
 #: Run a second copy of a task that takes longer than others.
 SPECULATION = {
     "spark.speculation": "true",
@@ -145,6 +147,7 @@ class Cluster:
             "HEADRACE_ALLOW_PYTHON": "*",
             "HEADRACE_DEBUG": "1",  # Spark's log goes to ours
             "HEADRACE_TEST_COMMON": str(self.common),
+            **CREDENTIALS,
             "SPARK_HOME": str(_spark_home()),
             "SPARK_LOCAL_IP": machine.address,
             "SPARK_LOCAL_DIRS": str(machine.disk / "spark"),
@@ -161,7 +164,7 @@ class Cluster:
     def _number(self, name: str) -> int:
         """Return the last part of a machine's address: 1 for the master, 11 for worker-1, 101 for driver-1."""
         kind, _, number = name.partition("-")
-        return {"master": 1, "kafka": 2, "worker": 10, "driver": 100}[kind] + int(number or 0)
+        return {"master": 1, "kafka": 2, "store": 3, "worker": 10, "driver": 100}[kind] + int(number or 0)
 
 
 def _spark_home() -> Path:

@@ -1,5 +1,6 @@
 """A Spark cluster on this machine, which the tests of this folder share."""
 
+import inspect
 import shutil
 
 import pytest
@@ -20,10 +21,14 @@ def pytest_itemcollected(item):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Keep the order of the tests: one that needs another driver than the last one must wait for it."""
+    """Keep the order of the tests, those with other drivers last: the next test would have to wait for its own."""
     ours = [item for item in items if "tests/cluster/" in str(item.path)]
-    ordered = iter(sorted(ours, key=lambda item: item.reportinfo()[:2]))
+    ordered = iter(sorted(ours, key=lambda item: (_needs_another_driver(item), *item.reportinfo()[:2])))
     items[:] = [next(ordered) if item in ours else item for item in items]
+
+
+def _needs_another_driver(item):
+    return not {"drivers", "speculating_driver"}.isdisjoint(inspect.signature(item.function).parameters)
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -46,14 +51,15 @@ class Drivers:
         self.cluster, self.driver, self.conf = cluster, None, {}
         self.count = 0
 
-    def get(self, conf):
-        """Return a driver with these settings that runs nothing, with all its executors."""
+    def get(self, conf, executors=None):
+        """Return a driver with these settings that runs nothing, with all its executors, or so many."""
+        number = len(self.cluster.workers) if executors is None else executors
         if self.driver is not None and (conf != self.conf or not self.is_idle()):
             self.lose()
         if self.driver is None:
             self.count, self.conf = self.count + 1, conf
-            self.driver = self.cluster.driver(f"driver-{self.count}", conf)
-        until(lambda: len(self.driver.call("executors")) == len(self.cluster.workers), what="all executors")
+            self.driver = self.cluster.driver(f"driver-{self.count}", conf, executors=number)
+        until(lambda: len(self.driver.call("executors")) == number, what="all executors")
         return self.driver
 
     def lose(self):

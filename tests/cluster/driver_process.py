@@ -73,6 +73,17 @@ def drain(checkpoint: str) -> dict[str, Any]:
     }
 
 
+def stop(checkpoint: str) -> None:
+    """Stop a session between two micro-batches."""
+    _runs.pop(checkpoint).session.stop()
+
+
+def rescale(checkpoint: str, cores: int) -> list[int]:
+    """Divide the state of a checkpoint that nobody uses; return how many buckets it has, and parts before and after."""
+    with Session(checkpoint) as session:
+        return list(session.rescale(cores))
+
+
 def run(checkpoint: str, text: str, **options: Any) -> dict[str, Any]:
     start(checkpoint, text, **options)
     return drain(checkpoint)
@@ -101,13 +112,18 @@ def setting(name: str) -> str | None:
     return _spark().conf.get(name, None)
 
 
+def batch(checkpoint: str) -> int:
+    """Return the number of the micro-batch that was delivered last, or -1."""
+    return _runs[checkpoint].session.statistics().batch
+
+
 def running() -> list[str]:
     """Return the checkpoints that are in use."""
     return list(_runs)
 
 
-JOBS = {function.__name__: function for function in (start, drain, run)}
-LOOKS = {function.__name__: function for function in (tasks, executors, setting, running)}
+JOBS = {function.__name__: function for function in (start, drain, stop, rescale, run)}
+LOOKS = {function.__name__: function for function in (tasks, executors, setting, batch, running)}
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import urllib.request
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from headrace.applications.car_adn.application import CarAdn
 from headrace.applications.nfmi.application import Nfmi
 from headrace.applications.rfid.application import Rfid
 from headrace.session import Session
+from headrace.storage import files
+from headrace.storage.location import location
 from headrace.testing.golden.runner import run_together
 
 APPLICATIONS: dict[str, Application] = {
@@ -64,3 +67,20 @@ def send_readings(address: str, topic: str, first: int, last: int) -> None:
 def values(address: str, topic: str, partitions: int) -> list[Any]:
     """Return the values in a topic."""
     return [value for _, _, value in Topics(address).values(topic, partitions)]
+
+
+def copy_files(source: str, target: str) -> None:
+    """Copy the files of a folder and of those in it, from or to a store."""
+    here, there = location(source), location(target)
+    for name in files.names(here):
+        if "." in name:
+            files.replace(there / name, files.read(here / name))
+        else:
+            copy_files(str(here / name), str(there / name))
+
+
+def make_bucket(endpoint: str, name: str) -> None:
+    """Make a bucket in an imitation of S3."""
+    request = urllib.request.Request(f"{endpoint}/{name}", method="PUT")
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 200

@@ -123,6 +123,15 @@ def test_speculation_overtakes_a_slow_machine(cluster, speculating_driver, case)
     case.finish(speculating_driver)
 
 
+def test_a_checkpoint_is_divided_for_more_cores_and_goes_on(cluster, driver, case):
+    case.start(driver, limit=200)
+    wait_for_batches(case.checkpoint, 3)
+    driver.call("stop", checkpoint=str(case.checkpoint))
+    assert driver.call("rescale", checkpoint=str(case.checkpoint), cores=4) == [4, 2, 4]
+    case.start(driver, limit=200)
+    case.finish(driver)
+
+
 def test_a_checkpoint_that_only_the_driver_sees_is_one_sentence(cluster, driver, case):
     if cluster.rack.kind != "namespaces":
         pytest.skip("all machines see one disk")

@@ -3,7 +3,7 @@
 import pytest
 from tests.cluster.machine import until
 from tests.kafka import server
-from tests.kafka.test_kafka_topics import expected
+from tests.kafka.test_kafka_topics import expected, readings
 from tests.spark.crash_case import newest_batch, wait_for_batches
 
 PORT, CONTROL, PARTITIONS, SECONDS = 9092, 9093, 4, 60
@@ -13,6 +13,8 @@ CREATE STREAM probes (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at S
 CREATE QUERY speeds AS SELECT segment, avg(speed) AS speed, count(*) AS n, window_end
   FROM probes [RANGE 10 SECONDS] GROUP BY segment
   INTO KAFKA (bootstrap '{address}', topic 'speeds', key 'segment', record_time 'window_end');
+CREATE QUERY copies AS SELECT at, segment, speed FROM probes
+  INTO KAFKA (bootstrap '{address}', topic 'copies', publishers 2);
 """
 
 
@@ -37,7 +39,9 @@ def broker(cluster):
 
 
 def test_a_lost_machine_neither_loses_nor_repeats_a_record(cluster, broker, driver):
-    driver.call("tests.cluster.jobs:make_topics", address=broker, names=["probes", "speeds"], partitions=PARTITIONS)
+    driver.call(
+        "tests.cluster.jobs:make_topics", address=broker, names=["probes", "speeds", "copies"], partitions=PARTITIONS
+    )
     driver.call("tests.cluster.jobs:send_readings", address=broker, topic="probes", first=0, last=SECONDS)
     checkpoint = cluster.common / "kafka-checkpoint"
     driver.call("start", checkpoint=str(checkpoint), text=SCRIPT.format(address=broker), limit=400, buckets=4)
@@ -50,3 +54,5 @@ def test_a_lost_machine_neither_loses_nor_repeats_a_record(cluster, broker, driv
     assert sorted((row["window_end"], row["segment"], row["n"]) for row in sent) == [
         (f"{end.isoformat()}.000000", segment, n) for end, segment, n, _ in expected(SECONDS)
     ]
+    copies = driver.call("tests.cluster.jobs:values", address=broker, topic="copies", partitions=PARTITIONS)
+    assert len({(row["at"], row["segment"]) for row in copies}) == len(copies) == len(readings(0, SECONDS))

@@ -20,6 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 #: Where tests/objects/setup puts the server and Spark's jars.
 PLACE = Path(os.environ.get("HEADRACE_TEST_OBJECTS", Path(__file__).parents[2] / ".objects"))
 BUCKET = "lake"
+#: The program of the server; its first argument is the folder of its packages.
+SERVER = "import sys; sys.path.append(sys.argv.pop(1)); from moto.server import main; main(sys.argv[1:])"
 _HOP = {"connection", "keep-alive", "transfer-encoding", "proxy-connection", "te", "upgrade"}
 
 
@@ -164,8 +166,7 @@ def imitation() -> Iterator[Proxy]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    program = "import sys; sys.path.append(sys.argv.pop(1)); from moto.server import main; main(sys.argv[1:])"
-    command = [sys.executable, "-c", program, str(PLACE / "server"), "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-c", SERVER, str(PLACE / "server"), "-H", "127.0.0.1", "-p", str(port)]
     # short pages: what is listed in one request only would show
     environ = {**os.environ, "PYTHONWARNINGS": "ignore", "MOTO_S3_DEFAULT_MAX_KEYS": "50"}
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environ)
