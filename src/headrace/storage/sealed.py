@@ -15,8 +15,6 @@ from headrace.storage import files
 
 _SEAL = re.compile(rb"\n#([0-9a-f]{8})\n")
 _SEAL_SIZE = 11
-_LINE_SEAL = re.compile(rb"\t([0-9a-f]{8})")
-_LINE_SEAL_SIZE = 9
 
 
 def read(path: Path) -> bytes:
@@ -69,26 +67,6 @@ def unsealed(data: bytes) -> bytes:
 def damaged(path: Path, why: object) -> HostFault:
     """Return the fault of a file that cannot be read as what was written."""
     return HostFault(f"{path} is damaged: {why}", hint="restore the checkpoint from a copy, or start with a new one")
-
-
-def seal_line(content: bytes) -> bytes:
-    """Return a line of text with its checksum."""
-    return content + b"\t" + _checksum(content)
-
-
-def unseal_line(line: bytes, path: Path) -> bytes:
-    """Return what `seal_line` was given; raise a fault if it has changed."""
-    if _LINE_SEAL.fullmatch(line[-_LINE_SEAL_SIZE:]) is None:
-        return line
-    if not is_sealed_line(line):
-        raise damaged(path, "the checksum of a line is wrong")
-    return line[:-_LINE_SEAL_SIZE]
-
-
-def is_sealed_line(line: bytes) -> bool:
-    """Return whether a line ends with its checksum."""
-    seal = _LINE_SEAL.fullmatch(line[-_LINE_SEAL_SIZE:])
-    return seal is not None and _checksum(line[:-_LINE_SEAL_SIZE]) == seal[1]
 
 
 def _checksum(content: bytes) -> bytes:
