@@ -51,24 +51,29 @@ class SchedulingMemory(Struct, frozen=True):
 def schedule(
     memory: SchedulingMemory, situation: Situation, limits: WorkLimits | None
 ) -> tuple[SchedulingMemory, list[Command], list[Decision]]:
-    """Choose schedulers unless users have: by deadline under a budget, else for queries with broken promises."""
+    """Choose schedulers unless users have: by deadline, or for queries with broken promises.
+
+    Without a budget all work of a micro-batch is done in it, in whatever order: then no scheduler is chosen.
+    """
     observation, running = situation.observation, situation.running
     if any(not chosen.auto for chosen in running.schedulers.values()):
         memory, commands = send_costs(memory, observation)
         return memory, commands, []
     decisions: list[UseScheduler] = []
-    by_deadline = limits is not None and limits.budget is not None and differ(running.promises().values())
+    has_budget = limits is not None and limits.budget is not None
+    by_deadline = has_budget and differ(running.promises().values())
     if by_deadline:
         decisions += _changed(running, UseScheduler(None, BY_DEADLINE, budget=True))
     elif _scheduler(running, None) == BY_DEADLINE:
         decisions.append(UseScheduler(None, NONE))
+    elif not has_budget:
+        decisions += [UseScheduler(name, NONE) for name, chosen in running.schedulers.items() if chosen.name != NONE]
     else:
         for query in running.queries:
             memory, changes = _judge(memory, query, situation)
             decisions += changes
     commands = [Set(change.query, Scheduler(change.scheduler, auto=True)) for change in decisions]
     commands += _fairness(running, limits, by_deadline=by_deadline)
-    has_budget = limits is not None and limits.budget is not None
     if commands or has_budget or any(chosen.name != NONE for chosen in running.schedulers.values()):
         memory, costs = send_costs(memory, observation)
         commands += costs

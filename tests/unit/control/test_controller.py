@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.commands.command import Set
-from headrace.commands.settings import Scheduler
+from headrace.commands.settings import Budget, Scheduler
 from headrace.control.controller import Memory, control
 from headrace.control.policies.budget import MIN_BUDGET_NS
 from headrace.driver.deployed import Deployments
@@ -88,15 +88,38 @@ def test_without_a_must_and_an_error_nothing_is_shed(tmp_path: Path, promise: st
 
 def test_a_broken_promise_changes_the_scheduler_unless_a_user_has_chosen_one(tmp_path: Path) -> None:
     for pinned in (False, True):
-        run = simulated(tmp_path / str(pinned), "WITH (force, memory '1 kB' BEST EFFORT)")
+        run = _with_broken_memory(tmp_path / str(pinned))
+        run.running = run.running.after(Set(None, Budget("fixed", 10**9)))
         if pinned:
             run.running = run.running.after(Set(None, Scheduler("fifo")))
-        (vertex,) = (vertex.id for vertex in run.running.queries[0].graph if vertex.id.startswith("paneaggregate"))
-        run.vertices[vertex] = VertexCounts(state_bytes=5000)
         run.run({"bids": 0.1 * CORES / SERVICE}, 5)
-        chosen = {query: choice.name for query, choice in run.running.schedulers.items()}
-        assert chosen == ({None: "fifo"} if pinned else {"dear": "segment"})
+        assert _schedulers(run) == ({None: "fifo"} if pinned else {"dear": "segment"})
         assert run.running.costs
+
+
+def test_without_a_budget_no_scheduler_is_chosen_since_it_would_change_nothing(tmp_path: Path) -> None:
+    run = _with_broken_memory(tmp_path)
+    load = {"bids": 0.1 * CORES / SERVICE}
+    run.run(load, 5)
+    assert _schedulers(run) == {}
+    run.running = run.running.after(Set(None, Budget("fixed", 10**9)))
+    run.run(load, 5)
+    assert _schedulers(run) == {"dear": "segment"}
+    run.running = run.running.after(Set(None, Budget("off")))
+    run.run(load, 5)
+    assert _schedulers(run) == {"dear": "none"}
+
+
+def _with_broken_memory(folder: Path) -> SimulatedDeployment:
+    """Return a deployment whose query breaks a promise about memory."""
+    run = simulated(folder, "WITH (force, memory '1 kB' BEST EFFORT)")
+    (vertex,) = (vertex.id for vertex in run.running.queries[0].graph if vertex.id.startswith("paneaggregate"))
+    run.vertices[vertex] = VertexCounts(state_bytes=5000)
+    return run
+
+
+def _schedulers(run: SimulatedDeployment) -> dict[str | None, str]:
+    return {query: choice.name for query, choice in run.running.schedulers.items()}
 
 
 @pytest.mark.parametrize("scheduler", [None, "fifo"])
