@@ -168,6 +168,7 @@ class Monitor:
             self._counts[name] = counts
             self._costs[name] = fresh if old is None else old.toward(fresh, _NEWEST)
         self._costs = {name: cost for name, cost in self._costs.items() if name in latest.vertices}
+        self._counts = {name: counts for name, counts in self._counts.items() if name in latest.vertices}
 
 
 def _work(reports: Sequence[Report], cores: int) -> Work:

@@ -86,6 +86,7 @@ class Network:
             name: tuple(arc for arc in arcs if arc[0] not in ends) for name, arcs in graph.readers().items()
         }
         self._kept, self._tuples, self._bytes = {}, 0, 0.0
+        self.sizes.forget_others(self.vertices)
         folds = self.mode.folds
         self._own = {arc: Buffer(1, folds=folds) for arcs in self.readers.values() for arc in arcs if arc in shedding}
         self._buffers, self._cursors = {}, {arc: (buffer, 0) for arc, buffer in self._own.items()}

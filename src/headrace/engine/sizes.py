@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import polars as pl
 
@@ -46,6 +46,11 @@ class TupleSizes:
 
     def __getitem__(self, vertex: VertexId) -> float:
         return self._bytes.get(vertex, ASSUMED_BYTES)
+
+    def forget_others(self, vertices: Container[VertexId]) -> None:
+        """Forget all vertices but these."""
+        self._bytes = {name: size for name, size in self._bytes.items() if name in vertices}
+        self._pages = {name: count for name, count in self._pages.items() if name in vertices}
 
     def sample(self, vertex: VertexId, elements: Iterable[Element]) -> None:
         """Measure some of the pages that a vertex produces."""

@@ -191,6 +191,7 @@ class LocalDeployment:
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
         self.turn.follow_up(deployed, self.buckets, now=self.clock.now(), cores=self.cores, ended=self.ended)
+        self.intake.keeps(end)  # sources remember what they may let go; nothing of it is needed after a crash
         self.intake.forget(end)
         self.offset = end
         self.batch += 1
