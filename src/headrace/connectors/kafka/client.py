@@ -31,6 +31,9 @@ CLIENT_OPTIONS = ("security.", "sasl.", "ssl.", "client.", "socket.", "message."
 Asked: TypeAlias = Literal["earliest", "latest"] | int
 #: Records that are handed on at once.
 PIECE = 1 << 16
+#: Answers that the next broker, or the same one a little later, does not give, and the seconds until it is asked again.
+_PASSING = ("_TRANSPORT", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "BROKER_NOT_AVAILABLE")
+_PAUSE = 0.2
 #: Of what the client logs, what the brokers answer comes as a fault anyway.
 _ERRORS = 3
 
@@ -115,11 +118,8 @@ class KafkaTopic:
 
     def partitions(self) -> int:
         asked = self._kafka.TopicCollection([self._there.topic])
-        return len(
-            self._answer(
-                self._admin.describe_topics(asked, request_timeout=self._there.timeout)[self._there.topic]
-            ).partitions
-        )
+        answers = self._answers(lambda seconds: self._admin.describe_topics(asked, request_timeout=seconds))
+        return len(answers[self._there.topic].partitions)
 
     def offsets(self, asked: Asked, partitions: Sequence[int]) -> list[int | None]:
         match asked:
@@ -193,15 +193,28 @@ class KafkaTopic:
         asked = {self._kafka.TopicPartition(self._there.topic, partition): spec for partition in partitions}
         if not asked:
             return []
-        answers = self._admin.list_offsets(asked, isolation_level=self._committed, request_timeout=self._there.timeout)
-        by_partition = {key.partition: self._answer(answer) for key, answer in answers.items()}
+        answers = self._answers(
+            lambda seconds: self._admin.list_offsets(asked, isolation_level=self._committed, request_timeout=seconds)
+        )
+        by_partition = {key.partition: answer for key, answer in answers.items()}
         return [by_partition[partition] for partition in partitions]
 
-    def _answer(self, future: Any) -> Any:
-        try:
-            return future.result()
-        except self._kafka.KafkaException as error:
-            raise self._fault(error.args[0]) from error
+    def _answers(self, ask: Callable[[float], Mapping[Any, Any]]) -> dict[Any, Any]:
+        """Return the answers to a request.
+
+        The client does not repeat a request that broke off with the connection, or that came to a broker which has just
+        been started. We do, within the time that a broker has for its answer.
+        """
+        deadline = time.monotonic() + self._there.timeout
+        while True:
+            futures = ask(max(_PAUSE, deadline - time.monotonic()))
+            try:
+                return {key: future.result() for key, future in futures.items()}
+            except self._kafka.KafkaException as error:
+                passing = {getattr(self._kafka.KafkaError, name) for name in _PASSING}
+                if error.args[0].code() not in passing or time.monotonic() + _PAUSE >= deadline:
+                    raise self._fault(error.args[0]) from error
+            time.sleep(_PAUSE)
 
     def _made(self, make: Any) -> Any:
         try:
