@@ -27,7 +27,7 @@ from benches.parts import load, sinks
 from benches.parts.broker import Broker, missing
 from benches.parts.comparison import Difference
 from benches.parts.faults import ENDING, STARTING, SURVIVED, Harm, kill_while_starting, possible, survivable
-from benches.parts.supervisor import Ended, Stuck, Supervisor
+from benches.parts.supervisor import PATIENCE, Ended, Stuck, Supervisor
 
 #: Seconds between two files of a stream.
 INTERVAL = 0.4
@@ -80,8 +80,13 @@ class Record:
             self.raw.append(f"after {what}, code {ended.code}: {ended.output[-2000:]}")
 
 
-def main(quick: bool, minutes: float | None = None, seed: int | None = None) -> dict[str, Any]:
-    """Run for 3 (quick), 15 or `minutes` minutes, and report what became of the results."""
+def main(
+    quick: bool, minutes: float | None = None, seed: int | None = None, patience: float = PATIENCE
+) -> dict[str, Any]:
+    """Run for 3 (quick), 15 or `minutes` minutes, and report what became of the results.
+
+    A deployment that commits nothing for `patience` seconds is stuck.
+    """
     if minutes is None:
         minutes = 3.0 if quick else 15.0
     if seed is None:
@@ -92,7 +97,13 @@ def main(quick: bool, minutes: float | None = None, seed: int | None = None) -> 
     with tempfile.TemporaryDirectory(prefix="headrace-chaos-", ignore_cleanup_errors=True) as folder:
         began = time.monotonic()
         broker = Broker(Path(folder) / "broker") if reason is None else None
-        record = run(Path(folder), seed, is_over=lambda record: time.monotonic() - began > minutes * 60, broker=broker)
+        record = run(
+            Path(folder),
+            seed,
+            is_over=lambda record: time.monotonic() - began > minutes * 60,
+            broker=broker,
+            patience=patience,
+        )
         return report(record, seed, time.monotonic() - began)
 
 
@@ -103,10 +114,11 @@ def run(
     is_over: Callable[[Record], bool],
     drains: int = KILLED_DRAINS,
     broker: Broker | None = None,
+    patience: float = PATIENCE,
 ) -> Record:
     """Run a deployment with faults until `is_over` says so, drain it, and compare its sinks."""
     chance, record = random.Random(seed), Record()
-    supervisor = Supervisor(folder, broker)
+    supervisor = Supervisor(folder, broker, patience)
     feeder: subprocess.Popen[bytes] | None = None
     try:
         if broker is not None:
@@ -271,9 +283,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=None, help="the choice of faults and the input")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds without a commit that are too many")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # with everything that it has started
-    for note in (figures := main(False, options.minutes, options.seed))["notes"]:
+    for note in (figures := main(False, options.minutes, options.seed, options.patience))["notes"]:
         print(note)
     for row in figures["rows"]:
         print(f"{row['case']:40} {row['ours']:>10} {row.get('verdict', '')}")

@@ -91,8 +91,8 @@ class Command:
 class Supervisor:
     """A folder with input, script, checkpoint and sinks, and the process that runs there, if any."""
 
-    def __init__(self, folder: Path, broker: Broker | None = None) -> None:
-        self.folder, self.broker = folder, broker
+    def __init__(self, folder: Path, broker: Broker | None = None, patience: float = PATIENCE) -> None:
+        self.folder, self.broker, self.patience = folder, broker, patience
         self.disk = SmallDisk(folder / "disk")
         self.data, self.out, self.checkpoint = folder / "data", folder / "out", self.disk.folder / "checkpoint"
         self.script = folder / "script.sql"
@@ -140,9 +140,9 @@ class Supervisor:
         self._until(lambda: bool(self.members(role)) or not self.running.is_running, f"there is no {role}")
         return min(self.members(role), default=None)
 
-    def end(self, seconds: float = PATIENCE) -> Ended:
+    def end(self, seconds: float | None = None) -> Ended:
         """Wait until the process has ended."""
-        ended = self.running.wait(seconds)
+        ended = self.running.wait(self.patience if seconds is None else seconds)
         self.command = None
         return ended
 
@@ -185,10 +185,10 @@ class Supervisor:
         return members
 
     def _until(self, is_so: Callable[[], bool], problem: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while not is_so():
             if time.monotonic() > deadline:
-                raise Stuck(f"{problem} for {PATIENCE:.0f} s")
+                raise Stuck(f"{problem} for {self.patience:.0f} s")
             time.sleep(0.02)
 
     def _marked(self) -> dict[int, Process]:

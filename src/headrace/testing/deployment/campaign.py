@@ -14,14 +14,18 @@ from headrace.testing.deployment.random_histories import random_history, shrunk
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The crashes that were tried in one history, and what went wrong."""
+    """The crashes that were tried in one history, how many left a disk of their own, and what went wrong."""
 
     crashes: int
     violations: tuple[str, ...]
+    runs: int = 0
 
 
-def try_history(history: History, root: Path, *, stop: bool = False) -> Outcome:
-    """Crash a history at random moments, in all ways; `stop` after the first violation."""
+def try_history(history: History, root: Path, *, stop: bool = False, every_step: bool = False) -> Outcome:
+    """Crash a history at random moments, in all ways; `stop` after the first violation.
+
+    With `every_step`, it is also killed after each step, and loses power there with up to three outcomes.
+    """
     tally = Tally()
     for name in ("checkpoint", "out"):
         (root / name).mkdir(exist_ok=True)
@@ -34,23 +38,29 @@ def try_history(history: History, root: Path, *, stop: bool = False) -> Outcome:
         mode(_COUNTS[mode.__name__], chance)
         if stop and tally.violations:
             break
-    again = f"python -m benches.crashes --only --seed {history.seed}"
-    return Outcome(tally.crashes, tuple(f"{violation}\n  {again}" for violation in tally.violations))
+    if every_step:
+        trials.kills()
+        trials.power_cuts(3, chance)
+    again = f"python -m benches.crashes --only --seed {history.seed}" + (" --every-step" if every_step else "")
+    return Outcome(tally.crashes, tuple(f"{violation}\n  {again}" for violation in tally.violations), tally.runs)
 
 
-def try_seed(seed: int, root: Path) -> Outcome:
+def try_seed(seed: int, root: Path, *, every_step: bool = False) -> Outcome:
     """Try the random history of a seed."""
-    return try_history(random_history(seed), root)
+    return try_history(random_history(seed), root, every_step=every_step)
 
 
-def shrink(seed: int, root: Path) -> str:
+def shrink(seed: int, root: Path, *, every_step: bool = False) -> str:
     """Return the shortest history that fails as that of a seed does, as text."""
+
+    def violations(history: History) -> tuple[str, ...]:
+        return try_history(history, root, stop=True, every_step=every_step).violations
+
     history = random_history(seed)
-    if not try_history(history, root, stop=True).violations:
+    if not violations(history):
         return f"{history.name}: no violation"
-    shortest = shrunk(history, lambda shorter: bool(try_history(shorter, root, stop=True).violations))
-    lines = [*map(str, shortest.actions), *try_history(shortest, root, stop=True).violations]
-    return "\n".join(lines)
+    shortest = shrunk(history, lambda shorter: bool(violations(shorter)))
+    return "\n".join([*map(str, shortest.actions), *violations(shortest)])
 
 
 _COUNTS = {"random_crashes": 60, "histories_of_crashes": 8, "full_disks": 4, "flips": 30}
