@@ -73,6 +73,7 @@ class Intake:
         _check_progress(progress, start, deployed, self.directory)
         start = _reset_at(start, deployed.running, time)
         streams = {name: self._stream(name, deployed, start, progress, time) for name in deployed.streams}
+        streams |= _unraised(deployed, streams)
         exchanges = {
             origin: next_exchange(origin, start.exchanges.get(origin) or ExchangeAt(), progress, self.directory)
             for origin in deployed.exchanges
@@ -474,16 +475,40 @@ def _others_ended(deployed: Deployed, start: Offset) -> bool:
     return all(start.ended().get(name, False) for name in others)
 
 
+def _unraised(deployed: Deployed, streams: Mapping[str, StreamAt]) -> dict[str, StreamAt]:
+    """Let raised events that no rule raises come as far as the streams that are read together with them.
+
+    What a rule raises that is created later can only be earlier if its cause was: then it is late.
+    """
+    events = {
+        name
+        for name, stream in deployed.streams.items()
+        if stream.timing is Timing.CAUSED and name not in deployed.feeders
+    }
+    moved = {}
+    for event in events:
+        beside = deployed.partners[event] - events
+        bound = min((_bound(deployed.streams[name], streams[name]) for name in beside), default=BEGIN)
+        if streams[event].newest < bound < END:
+            moved[event] = msgspec.structs.replace(streams[event], newest=bound)
+    return moved
+
+
+def _bound(stream: Stream, at: StreamAt) -> int:
+    """Return the bound that follows from what has been read of a stream."""
+    if at.ended:
+        return END
+    return at.newest - (stream.skew if stream.timing is Timing.EXTERNAL and at.newest > BEGIN else 0)
+
+
 def _bounds(deployed: Deployed, end: Offset) -> dict[str, int]:
     """Return the bounds that follow from what has been read: of streams, their side streams, and exchanges."""
     bounds: dict[str, int] = {}
     for name, stream in deployed.streams.items():
         reached = end.streams[name]
         bounds[late_stream(name)] = bounds[bad_stream(name)] = END if reached.ended else end.time
-        if reached.ended:
-            bounds[name] = END
-        elif reached.newest > BEGIN:
-            bounds[name] = reached.newest - (stream.skew if stream.timing is Timing.EXTERNAL else 0)
+        if (bound := _bound(stream, reached)) > BEGIN:
+            bounds[name] = bound
     for origin, exchange in end.exchanges.items():
         bounds[exchange_stream(origin)] = exchange.bound
     return bounds

@@ -190,3 +190,23 @@ def test_an_event_of_an_earlier_version_goes_on_by_the_time_of_reading() -> None
         assert isinstance(known, Stream)
         session.catalog.replace(msgspec.structs.replace(known, timing=Timing.INTERNAL))
         assert session.execute("CREATE EVENT up (v INT)") == [Message("event up already exists")]
+
+
+def test_an_event_that_no_rule_raises_does_not_hold_up_what_is_read_with_it(tmp_path: Path) -> None:
+    with Session(tmp_path, host="local", buckets=2) as session:
+        session.execute(STREAMS.replace("CREATE RULE rise", "-- CREATE RULE rise"))
+        session.execute(
+            """CREATE QUERY both AS SELECT window_start, count(*) AS n FROM
+               (SELECT v FROM up UNION ALL SELECT v FROM b) [RANGE 10 SECONDS] INTO MEMORY"""
+        )
+        session.push("b", rows(1, 2, 15, 40))
+        work(session)
+        assert windows(session, "both") == [(0, 2), (10, 1)]
+    with Session(tmp_path, host="local") as session:  # a rule that comes later raises what is not late
+        session.execute("CREATE RULE rise ON a WHEN v > 0 DO RAISE EVENT up(v)")
+        session.push("a", rows(20, 39, 41, 80))
+        session.push("b", rows(80))
+        work(session)
+        session.drain(60)
+        assert windows(session, "both") == [(30, 1), (40, 2), (80, 2)]
+        assert session.statistics().streams["up"].late == 1
