@@ -22,7 +22,7 @@ SERVICE: Mapping[str, float] = {
     "reorder": 5e-8,
     "limit": 1e-8,
     "distinct": 1e-7,
-    "rank": 2e-7,
+    "rank": 4.5e-7,
     "impute": 1e-7,
     "tablejoin": 2e-7,
     "partialaggregate": 2e-7,
