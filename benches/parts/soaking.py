@@ -67,6 +67,8 @@ def sample(folder: Path, pid: int, seconds: float, samples: Samples) -> None:
         parts["driver" if process.pid == pid else "JVM" if process.name == "java" else "workers"].append(process)
     for part, members in parts.items():
         samples.add(f"memory of {part} (MB)", seconds, sum(_memory(process.pid) for process in members) / 1e6)
+        private = sum(_memory(process.pid, "RssAnon") for process in members) / 1e6
+        samples.add(f"memory of {part} without mapped files (MB)", seconds, private)
         samples.add(f"descriptors of {part}", seconds, sum(_count(process.pid, "fd") for process in members))
         samples.add(f"threads of {part}", seconds, sum(_count(process.pid, "task") for process in members))
     samples.add("worker processes", seconds, len(parts["workers"]))
@@ -99,12 +101,13 @@ def _files(directory: Path) -> Iterator[tuple[Path, int]]:
                 continue
 
 
-def _memory(pid: int) -> int:
-    """Return the resident memory of a process."""
+def _memory(pid: int, kind: str = "VmRSS") -> int:
+    """Return the resident memory of a process, of this kind, in bytes."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(f"{kind}:")), 0)
 
 
 def _count(pid: int, folder: str) -> int:
