@@ -32,6 +32,7 @@ from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.operators.specs import Scan
+from headrace.optimizer.gathering import gather_joins
 from headrace.optimizer.optimizer import best
 from headrace.plan.binding.binder import bind
 from headrace.testing.oracle.rows import Row, rounded
@@ -52,6 +53,7 @@ SHAPES = {
     "aggregates": queries.aggregates(),
     "joins": queries.joins(),
     "three_way_joins": queries.three_way_joins(),
+    "multi_way_joins": queries.multi_way_joins(),
     "sequences": queries.sequences(),
     "unions": queries.unions(),
     "distincts": queries.distincts(),
@@ -70,7 +72,7 @@ def compiled(text: str, name: str) -> tuple[Graph, Schema]:
     (statement,) = parse(text)
     assert isinstance(statement, Select)
     plan = best(bind(statement.select, statement.text, CATALOG))
-    graph = lower(plan, name, STORED)
+    graph = lower(gather_joins(plan), name, STORED)
     return graph, plan.schema
 
 

@@ -17,6 +17,7 @@ from headrace.graph.lower import lower
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import Select
 from headrace.model.page import Page
+from headrace.optimizer.gathering import gather_joins
 from headrace.optimizer.optimizer import best
 from headrace.plan.binding.binder import bind
 from headrace.plan.explain import explain
@@ -40,6 +41,7 @@ SHAPES = {
     "joins": queries.joins(),
     "speaking_joins": queries.speaking_joins(),
     "three_way_joins": queries.three_way_joins(),
+    "multi_way_joins": queries.multi_way_joins(),
     "sequences": queries.sequences(),
     "unions": queries.unions(),
     "distincts": queries.distincts(),
@@ -73,7 +75,7 @@ def test_operators_agree_with_the_oracle(shape):
     @given(SHAPES[shape], stream_histories(most=10), st.sampled_from([1, 3, 100]), st.booleans(), st.booleans())
     def run(text, histories, size, optimized, forgetful):
         plan = plan_of(text)
-        chosen = best(plan) if optimized else plan
+        chosen = gather_joins(best(plan)) if optimized else plan
         note(f"{text}\n{explain(chosen)}")
         expected = as_multiset(answer(plan, histories, TABLE_ROWS))
         found = as_multiset(run_graph(lower(chosen, "q", STORED), STREAMS, histories, size=size, forgetful=forgetful))
@@ -92,7 +94,7 @@ def test_a_query_that_is_shed_gives_no_result_that_it_would_not_give_otherwise(s
     )
     @given(SHAPES[shape], stream_histories(most=10), st.integers(0, 99), st.sampled_from([0.2, 0.5]))
     def run(text, histories, seed, share):
-        plan = best(plan_of(text))
+        plan = gather_joins(best(plan_of(text)))
         note(f"{text}\n{explain(plan)}")
         if _aggregates(plan):
             return  # a loss changes the values of its results

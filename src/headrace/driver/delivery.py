@@ -334,7 +334,7 @@ class Delivery:
                 sources=before.sources | {name: stream.source for name, stream in streams.items()},
                 exchanges=exchanges,
                 waits=least_waits(reports),
-                unread=sum(report.unread for report in reports),
+                unread=sum(report.unread + report.building for report in reports),
                 raised=raised,
                 raising=sorted(self.reactions.raised),
                 caused=caused_bounds(

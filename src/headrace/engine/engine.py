@@ -29,13 +29,15 @@ from headrace.engine.unread import MARK, Unread
 from headrace.errors import InternalError
 from headrace.graph.feedback import Respond
 from headrace.graph.graph import Arc, Graph, VertexId, part_before
+from headrace.model.join_tree import Tree
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
-from headrace.operators.capabilities import held_by, late_at
+from headrace.operators.capabilities import held_by, is_replannable, late_at
 from headrace.operators.feedback.invariants import Invariants
+from headrace.operators.multijoin.seen import BoxSeen, How
 from headrace.operators.operator import State
 from headrace.operators.specs import Exchange
 
@@ -334,6 +336,20 @@ class Engine:
                         {chunk: frame for chunk, frame in chunks.items() if not chunk.startswith(MARK)}
                     )
                 self._unread.load(self.network, name, chunks)
+
+    def use_tree(self, vertex: VertexId, number: int, tree: Tree, how: How, portion: int) -> None:
+        """Let a join of several inputs go on with another tree."""
+        operator = self.operators.get(vertex)
+        if operator is not None and is_replannable(operator):
+            operator.use(number, tree, how, portion)
+
+    def advance_trees(self) -> int:
+        """Do a portion of each change of plan that is under way; return how many rows are still to be built."""
+        return sum(operator.advance() for operator in self.operators.values() if is_replannable(operator))
+
+    def boxes(self, *, sample: bool) -> dict[VertexId, BoxSeen]:
+        """Return what each join of several inputs did since the last call."""
+        return {name: op.seen(sample=sample) for name, op in self.operators.items() if is_replannable(op)}
 
     def close(self) -> None:
         """Release all operators and unread input; the engine cannot be used any more."""

@@ -51,7 +51,7 @@ class Graph(Struct, frozen=True):
 def vertex(spec: Spec, inputs: Iterable[Vertex] = ()) -> Vertex:
     """Make a vertex whose id says what it computes."""
     ids = tuple(origin.id for origin in inputs)
-    digest = hashlib.blake2b(msgspec.json.encode([spec, ids]), digest_size=8).hexdigest()
+    digest = hashlib.blake2b(msgspec.json.encode([spec.meaning(), ids]), digest_size=8).hexdigest()
     return Vertex(f"{type(spec).__name__.lower()}-{digest}", spec, ids)
 
 

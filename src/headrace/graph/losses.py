@@ -85,6 +85,7 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
             specs.Exchange()
             | specs.Filter()
             | specs.Impute()
+            | specs.MultiJoin()
             | specs.OrderedUnion()
             | specs.Output()
             | specs.Pace()
@@ -182,6 +183,13 @@ def _read(vertex: Vertex, before: list[Trends]) -> Trends:
         case specs.Join() | specs.RowsJoin() | specs.OrderedJoin() | specs.SequenceJoin():
             renamed = dict(zip(vertex.spec.right.names, vertex.spec.right_names, strict=False))
             return before[0] | {renamed.get(name, name): trend for name, trend in before[1].items()}
+        case specs.MultiJoin(inputs=inputs, names=names):
+            return {
+                new: known[old]
+                for schema, own, known in zip(inputs, names, before, strict=True)
+                for old, new in zip(schema.names, own, strict=True)
+                if old in known
+            }
         case specs.Detect(event=event):
             return {
                 f"{part.name}.{name}": trend for part in primitives(event) for name, trend in before[part.port].items()
@@ -237,6 +245,8 @@ def _conditions(spec: specs.Spec) -> Iterator[Expr]:
         case specs.Join() | specs.RowsJoin() | specs.OrderedJoin() | specs.SequenceJoin() | specs.TableJoin():
             if spec.residual is not None:
                 yield spec.residual
+        case specs.MultiJoin(terms=terms):
+            yield from terms
         case specs.Detect(event=event, conditions=conditions):
             yield from conditions
             yield from (_qualified(part) for part in primitives(event) if part.mask is not None)

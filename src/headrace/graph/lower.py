@@ -81,6 +81,8 @@ class _Lowering:
                 return self.add(filling, self.lower(node.input, seq=seq, paced=paced))
             case nodes.Join():
                 return self._join(node, expiry)
+            case nodes.MultiJoin():
+                return self._multi_join(node, expiry)
             case nodes.SequenceJoin():
                 return self._sequence(node)
             case nodes.TableJoin():
@@ -164,6 +166,12 @@ class _Lowering:
             )
         left = self.lower(node.left, expiry=node.left_extent is None)
         return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
+
+    def _multi_join(self, node: nodes.MultiJoin, expiry: bool) -> Vertex:
+        schemas = tuple(part.schema for part in node.inputs)
+        spec = specs.MultiJoin(schemas, node.names, node.extents, node.classes, node.terms, expiry, node.labels)
+        parts = zip(node.inputs, node.extents, strict=True)
+        return self.add(spec, *(self.lower(part, expiry=extent is None) for part, extent in parts))
 
     def _sequence(self, node: nodes.SequenceJoin) -> Vertex:
         spec = specs.SequenceJoin(

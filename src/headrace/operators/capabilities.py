@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
+from headrace.model.join_tree import Tree
 from headrace.model.patterns.feedback import Feedback
 from headrace.model.patterns.pattern import Pattern
+from headrace.operators.multijoin.seen import BoxSeen, How
 from headrace.operators.operator import Operator
 
 
@@ -72,6 +74,23 @@ class Speaking(Protocol):
         ...
 
 
+@runtime_checkable
+class Replannable(Protocol):
+    """An operator whose plan can change while it runs."""
+
+    def use(self, number: int, tree: Tree, how: How, portion: int) -> None:
+        """Go on with another tree; a change with a number that was taken does nothing."""
+        ...
+
+    def advance(self) -> int:
+        """Do a portion of the change that is under way; return how many rows are still to be built."""
+        ...
+
+    def seen(self, *, sample: bool) -> BoxSeen:
+        """Return what was done since the last call, with samples of keys if they are asked for."""
+        ...
+
+
 def held_by(operator: Operator) -> int:
     """Return how many tuples an operator keeps."""
     return operator.held() if _is_holding(operator) else 0
@@ -101,6 +120,11 @@ def settled_in(operator: Operator, pattern: Pattern) -> Sequence[Pattern]:
 def _has(operator: type[Operator], capability: Any) -> bool:
     """Return whether a class has a capability: checking a protocol takes microseconds, too long for each page."""
     return issubclass(operator, capability)
+
+
+def is_replannable(operator: Operator) -> TypeGuard[Replannable]:
+    """Return whether the plan of an operator can change."""
+    return _has(type(operator), Replannable)
 
 
 def _is_holding(operator: Operator) -> TypeGuard[Holding]:

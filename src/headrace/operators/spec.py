@@ -38,6 +38,10 @@ class Spec(Struct, frozen=True):
         `inputs` says port by port where the tuples come from; without it the phrase does not name them.
         """
 
+    def meaning(self) -> Spec:
+        """Return what names the vertex: the spec without what only people read."""
+        return self
+
     @property
     def is_stateless(self) -> bool:
         """Return whether pages may be processed anywhere, in any order, with nothing kept."""

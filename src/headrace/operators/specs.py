@@ -11,6 +11,7 @@ from headrace.operators.joins.ordered_join import OrderedJoin
 from headrace.operators.joins.rows_join import RowsJoin
 from headrace.operators.joins.sequence_join import SequenceJoin
 from headrace.operators.joins.table_join import TableJoin
+from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.order.limit import Limit
 from headrace.operators.order.ordered_union import OrderedUnion
 from headrace.operators.order.pace import Pace
@@ -36,6 +37,7 @@ Spec: TypeAlias = (
     | Impute
     | Join
     | Limit
+    | MultiJoin
     | OrderedJoin
     | OrderedUnion
     | Output

@@ -46,6 +46,8 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _join_faults(node)
             yield from _extent_faults(left, node.left.schema)
             yield from _extent_faults(right, node.right.schema)
+        case nodes.MultiJoin():
+            yield from _multi_join_faults(node)
         case nodes.SequenceJoin():
             yield from _join_faults(node)
         case nodes.Impute(input=below, value=value, keys=keys):
@@ -88,6 +90,16 @@ def _join_faults(join: nodes.Join | nodes.SequenceJoin) -> Iterator[str]:
             yield f"a key joins {mine.type.value} with {theirs.type.value}"
     if join.residual is not None:
         yield from _predicate_faults(join.residual, join.schema)
+
+
+def _multi_join_faults(join: nodes.MultiJoin) -> Iterator[str]:
+    for members in join.classes:
+        for expr, origin in zip(members, join.inputs, strict=True):
+            yield from _faults_of(() if expr is None else (expr,), origin.schema)
+        if len({expr.type for expr in members if expr is not None}) > 1:
+            yield "the members of a class differ in type"
+    for term in join.terms:
+        yield from _predicate_faults(term, join.schema)
 
 
 def _table_join_faults(join: nodes.TableJoin) -> Iterator[str]:

@@ -55,6 +55,8 @@ def describe(node: Node) -> str:
             return f"Late tuples of {_pace(node)}" if late else _pace(node)
         case nodes.Join():
             return _describe_join(node)
+        case nodes.MultiJoin():
+            return _describe_multi_join(node)
         case nodes.SequenceJoin():
             return _describe_sequence(node)
         case nodes.TableJoin():
@@ -126,6 +128,22 @@ def _describe_join(join: nodes.Join) -> str:
     manner = "" if join.manner == "plain" else f"{join.manner.upper()} "
     windows = f"{_extent(join.left_extent)} with {_extent(join.right_extent)}"
     return f"Join {manner}{join.kind.upper()} {windows}{_on(join)} {_right_columns(join)}"
+
+
+def _describe_multi_join(join: nodes.MultiJoin) -> str:
+    windows = " with ".join(
+        f"{label} {_extent(extent)}" for label, extent in zip(join.labels, join.extents, strict=True)
+    )
+    renamed = [
+        {field.name: Column(name, field.type) for field, name in zip(part.schema, own, strict=True)}
+        for part, own in zip(join.inputs, join.names, strict=True)
+    ]
+    classes = [
+        " = ".join(format_expr(substitute(e, renamed[port])) for port, e in enumerate(members) if e is not None)
+        for members in join.classes
+    ]
+    tested = " AND ".join([*classes, *(text for term in join.terms for text in _residual(term))])
+    return f"Join {windows}{_clause(' ON ', tested)}"
 
 
 def _describe_sequence(join: nodes.SequenceJoin) -> str:

@@ -94,7 +94,8 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     (left, right, full) that finds no partner comes out padded with NULL, stamped with its own timestamp and keeping its
     own expiry.
 
-    A `manner` chooses the feedback that the join sends to its inputs; it changes no result.
+    A `manner` chooses the feedback that the join sends to its inputs; it changes no result. The aliases are those of
+    the inputs in FROM, if they are items of it.
     """
 
     left: Node
@@ -106,6 +107,8 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     right_extent: Extent | None
     right_names: tuple[str, ...]
     manner: Manner = "plain"
+    left_alias: str = ""
+    right_alias: str = ""
 
     @property
     def schema(self) -> Schema:
@@ -113,6 +116,28 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
             Field(name, field.type) for name, field in zip(self.right_names, self.right.schema, strict=True)
         )
         return Schema(self.left.schema.fields + renamed)
+
+
+class MultiJoin(Struct, frozen=True, tag="multi_join"):
+    """All combinations of one tuple of each input that are in their windows together: max(ts) <= min(expiry).
+
+    It stands for the inner joins of one FROM clause, in whatever order they are made. A class has for each input an
+    expression over it, or None: those that it has must be equal. `terms` are over output names and do not read the
+    timestamp. A result is stamped with the largest timestamp, and expires with the first of its parts. An extent of
+    None means that the tuples of the input carry their own expiry. `labels` are the aliases of the inputs.
+    """
+
+    inputs: tuple[Node, ...]
+    names: tuple[tuple[str, ...], ...]
+    extents: tuple[Extent | None, ...]
+    classes: tuple[tuple[Expr | None, ...], ...]
+    terms: tuple[Expr, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        parts = zip(self.inputs, self.names, strict=True)
+        return Schema(tuple(Field(n, f.type) for part, own in parts for f, n in zip(part.schema, own, strict=True)))
 
 
 class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
@@ -329,6 +354,7 @@ Node: TypeAlias = (
     | Union
     | Pace
     | Join
+    | MultiJoin
     | SequenceJoin
     | TableJoin
     | Impute
@@ -347,7 +373,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
     match node:
         case Scan():
             return ()
-        case Union(inputs=nodes) | Pace(inputs=nodes) | Detect(parts=nodes):
+        case Union(inputs=nodes) | Pace(inputs=nodes) | MultiJoin(inputs=nodes) | Detect(parts=nodes):
             return nodes
         case Join(left=left, right=right) | SequenceJoin(left=left, right=right):
             return (left, right)

@@ -66,7 +66,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             return nodes.Union(new)
         case nodes.Detect():
             return replace(node, parts=new)
-        case nodes.Pace():
+        case nodes.Pace() | nodes.MultiJoin():
             return replace(node, inputs=new)
         case nodes.Join() | nodes.SequenceJoin():
             return replace(node, left=new[0], right=new[1])
@@ -109,6 +109,9 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             return replace(
                 node, keys=pairs, residual=optional(residual), left_extent=extent(left), right_extent=extent(right)
             )
+        case nodes.MultiJoin(classes=classes, terms=terms_):
+            changed_classes = tuple(tuple(map(optional, members)) for members in classes)
+            return replace(node, classes=changed_classes, terms=tuple(map(change, terms_)))
         case nodes.SequenceJoin(keys=keys, residual=residual):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
             return replace(node, keys=pairs, residual=optional(residual))

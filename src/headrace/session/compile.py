@@ -31,6 +31,7 @@ from headrace.model.action import Reaction
 from headrace.model.events.growth import growing
 from headrace.model.page import Page
 from headrace.model.streams import Side, base_stream, side_stream
+from headrace.optimizer.gathering import gather_joins
 from headrace.optimizer.keeping import keep
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.shedding.prepare import prepare_for_shedding
@@ -167,7 +168,7 @@ def graph_of(plan: Node, name: str, catalog: Catalog, *, numbered: bool = False)
         table = catalog.find(table_name)
         assert isinstance(table, Table)
         tables[table_name] = Page(read_table(table)).encode()
-    return lower(plan, name, tables, numbered=numbered)
+    return lower(gather_joins(plan), name, tables, numbered=numbered)
 
 
 def warnings_of(plan: Node) -> tuple[str, ...]:
@@ -197,7 +198,7 @@ def explain(
 
     `deferrals` are in force: such operators run in the buckets.
     """
-    graph = graph_of(plan, "query", catalog)
+    graph, plan = graph_of(plan, "query", catalog), gather_joins(plan)
     if form == "json":
         return redact(msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode())
     deferred = {deferral.vertex: deferral for deferral in deferrals}

@@ -53,6 +53,7 @@ from headrace.model.streams import exchange_of, exchange_vertex, is_exchange_str
 from headrace.model.time import BEGIN, END
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
+from headrace.operators.multijoin.seen import BoxSeen
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.in_step import Steps
@@ -64,6 +65,10 @@ _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
 _GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, UseTree)
 _GRAPH_STAYS_SET = (settings.ShedShare, settings.Scheduler, settings.Fairness, settings.Eligibility, settings.Budget)
+
+
+#: In each micro-batch whose number this divides, joins of several inputs report samples of their keys.
+SAMPLED_EVERY = 16
 
 
 class Bucket:
@@ -144,6 +149,7 @@ class Bucket:
         has_begun = self._begin(inbox.begun())
         self._advance(inbox)
         asked = self._work(inbox)
+        building = self.engine.advance_trees()
         answers = list(self._answers(commands))
         changed = bool(commands) or has_begun or self._has_dropped or self.version is None
         self._save(batch, store, queries_changed=changed)
@@ -152,6 +158,7 @@ class Bucket:
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
         out = [*inbox.staged, *self._results(results, stage), *answers]
         report = self._report(inbox, asked, noticed, clock.perf_counter_ns() - began)
+        report = msgspec.structs.replace(report, boxes=self._boxes(batch, report), building=building)
         self.restored = False
         return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
 
@@ -201,9 +208,22 @@ class Bucket:
             if sent.query in started:  # what was said about a query holds for its stints to come
                 self._feed_back(sent)
         for command in commands:
+            if isinstance(command, UseTree):
+                self._use_tree(command)
+        for command in commands:
             # feedback beyond the limit is not in force, so every bucket ignores the same
             if isinstance(command, SendFeedback) and command in self.running.feedback:
                 self._feed_back(command)
+
+    def _use_tree(self, change: UseTree) -> None:
+        if change.buckets is None or self.number in change.buckets:
+            self.engine.use_tree(change.vertex, change.number, change.tree, change.how, change.portion)
+
+    def _boxes(self, batch: int, report: Report) -> dict[VertexId, BoxSeen]:
+        """Return what joins of several inputs did, now and then with samples of their keys."""
+        boxes = self.engine.boxes(sample=batch % SAMPLED_EVERY == 0)
+        busy = {name: counts.busy_ns for name, counts in report.vertices.items()}
+        return {name: msgspec.structs.replace(seen, busy_ns=busy.get(name, 0)) for name, seen in boxes.items()}
 
     def _begin(self, stints: Iterable[Stint]) -> bool:
         """Let stints begin whose tuples have come; return whether any is new."""
@@ -229,6 +249,8 @@ class Bucket:
     def _deploy(self, placement: Placement, invariants: Mapping[VertexId, Invariants]) -> None:
         """Run the queries in force, each by the strategy it was given."""
         self.engine.use(placement.keyed, invariants)
+        for change in self.running.trees.values():  # of those that begin empty; others have taken it
+            self._use_tree(msgspec.structs.replace(change, how="moving"))
         self._placement = placement
         self._steps = Steps(placement.keyed)
         self._schedule()

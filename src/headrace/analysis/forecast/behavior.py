@@ -105,6 +105,8 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             return Behavior((MATCHES,), wide, life=life, values=inputs[0].values)
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             return _join(spec, inputs, facts, horizon)
+        case specs.MultiJoin():
+            return _multi_join(spec, inputs, facts, horizon)
         case specs.SequenceJoin():
             return _sequence(spec, inputs, facts, horizon)
         case specs.Detect():
@@ -177,6 +179,33 @@ def _join(
         kept,
         min(windows),
         kept_size=sum(origin.size for origin in inputs) / 2 + _KEPT_BY_JOIN,
+        values=values,
+    )
+
+
+def _multi_join(spec: specs.MultiJoin, inputs: tuple[Input, ...], facts: Facts, horizon: float) -> Behavior:
+    """Return a join of several inputs, where a tuple meets all combinations of its key of the other inputs."""
+    common = [[expr for expr in spec.classes[number] if expr is not None] for number in spec.common]
+    keys = _number_of_keys(common, inputs, facts)
+    windows = [_span(extent, origin, horizon) for extent, origin in zip(spec.extents, inputs, strict=True)]
+    contents = [origin.rate * window if origin.rate else 0.0 for origin, window in zip(inputs, windows, strict=True)]
+    partners = [held / keys if math.isfinite(held) and math.isfinite(keys) else MATCHES for held in contents]
+    passing = PASSING ** len(spec.terms)
+    ports = range(len(inputs))
+    shares = tuple(passing * math.prod(partners[other] for other in ports if other != port) for port in ports)
+    lags = tuple(max(inputs[other].skew / inputs[other].speed for other in ports if other != port) for port in ports)
+    values = {
+        spec.columns(port)[name].name: known
+        for port, origin in enumerate(inputs)
+        for name, known in origin.values.items()
+        if name in spec.columns(port)
+    }
+    return Behavior(
+        shares,
+        sum(map(row_width, spec.inputs)) - STAMP * (len(inputs) - 1),
+        windows=tuple(window * (1.0 + _SLICE) + lag for window, lag in zip(windows, lags, strict=True)),
+        life=min(windows),
+        kept_size=sum(origin.size for origin in inputs) / len(inputs) + _KEPT_BY_JOIN,
         values=values,
     )
 

@@ -92,6 +92,8 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
             return inputs[0]
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             return _joined(spec, inputs)
+        case specs.MultiJoin():
+            return _combined(spec, inputs)
         case specs.SequenceJoin():
             return _followed(spec, inputs)
         case specs.PartialAggregate():
@@ -129,6 +131,15 @@ def _joined(spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple
         for port in (0, 1)
     ]
     return Invariants(reduce(intersect, kept, ALL_TUPLES), (*clocks[0], *clocks[1]))
+
+
+def _combined(spec: specs.MultiJoin, inputs: tuple[Invariants, ...]) -> Invariants:
+    holds, clocks = ALL_TUPLES, list[Clock]()
+    for known, schema, own, extent in zip(inputs, spec.inputs, spec.names, spec.extents, strict=True):
+        names = dict(zip(schema.names, own, strict=True))
+        holds = intersect(holds, rename(_without_ts(known.holds), names))
+        clocks += joined_clocks(known.clocks, names, extent)
+    return Invariants(holds, tuple(clocks))
 
 
 def _followed(spec: specs.SequenceJoin, inputs: tuple[Invariants, ...]) -> Invariants:

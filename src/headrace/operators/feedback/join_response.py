@@ -14,7 +14,7 @@ from headrace.model.schema import TS
 from headrace.model.types import DataType, Type
 from headrace.operators.feedback.preimage import preimage
 from headrace.operators.feedback.spans import ending_before
-from headrace.operators.specs import Join, OrderedJoin, RowsJoin, SequenceJoin, TableJoin
+from headrace.operators.specs import Join, MultiJoin, OrderedJoin, RowsJoin, SequenceJoin, TableJoin
 
 
 def join_inputs(spec: Join | OrderedJoin | RowsJoin, assumed: Pattern) -> tuple[Pattern | None, Pattern | None]:
@@ -42,6 +42,34 @@ def sequence_inputs(spec: SequenceJoin, assumed: Pattern) -> tuple[Pattern | Non
     return None if soon is None else _of_side(assumed, own, keys, 0, stamp=soon), _of_side(
         assumed, own, keys, 1, stamp=stamp
     )
+
+
+def multi_inputs(spec: MultiJoin, assumed: Pattern) -> tuple[Pattern | None, ...]:
+    """Return for each input the tuples that are part of assumed rows only."""
+    return tuple(_of_port(spec, assumed, port) for port in range(len(spec.inputs)))
+
+
+def _of_port(spec: MultiJoin, assumed: Pattern, port: int) -> Pattern | None:
+    own = {name: Column(f.name, f.type) for name, f in zip(spec.names[port], spec.inputs[port], strict=True)}
+    for members in spec.classes:
+        mine = None if (expr := members[port]) is None else _column(expr)
+        for other, expr in enumerate(members):
+            theirs = None if expr is None else _column(expr)
+            if mine is not None and theirs is not None and _comparable(mine.type, theirs.type):
+                own.setdefault(spec.columns(other)[theirs.name].name, mine)
+    terms: list[tuple[Column, Match]] = []
+    for term in assumed.terms:
+        if term.column.name == TS:
+            extent = spec.extents[port]
+            stamp = ending_before(term.match, None if extent is None else extent.span)
+            if stamp is None:
+                return None
+            terms.append((STAMP, stamp))
+        elif term.column.name in own:
+            terms.append((own[term.column.name], term.match))
+        else:
+            return None
+    return pattern(*terms)
 
 
 def table_input(spec: TableJoin, assumed: Pattern) -> Pattern | None:

@@ -17,7 +17,7 @@ from headrace.model.schema import TS
 from headrace.operators import specs
 from headrace.operators.feedback.detect_response import detect_inputs
 from headrace.operators.feedback.invariants import Invariants
-from headrace.operators.feedback.join_response import join_inputs, sequence_inputs, table_input
+from headrace.operators.feedback.join_response import join_inputs, multi_inputs, sequence_inputs, table_input
 from headrace.operators.feedback.pane_response import group_input, pane_input, partial_input, watches
 from headrace.operators.feedback.preimage import through
 from headrace.operators.feedback.spans import shortened
@@ -54,6 +54,8 @@ def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ..
             return Response((table_input(spec, pattern),))
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             return Response(join_inputs(spec, pattern))
+        case specs.MultiJoin():
+            return Response(multi_inputs(spec, pattern))
         case specs.SequenceJoin():
             return Response(sequence_inputs(spec, pattern))
         case specs.Detect():

@@ -116,7 +116,7 @@ class Pairer:
         self._predicate = self._compile_predicate()
         #: The columns of a side's rows that `join` reads.
         self.needed = tuple(self._needed(port) for port in (0, 1))
-        self._expiry = tuple(_expiry_of(spec.extent(port)) for port in (0, 1))
+        self._expiry = tuple(expiry_of(spec.extent(port)) for port in (0, 1))
 
     def arrange(self, port: int, page: Page) -> tuple[pl.DataFrame, Flags | None]:
         """Return a page's rows with `__exp` and `__key`, and which rows have a whole key (None: all).
@@ -194,7 +194,8 @@ class Pairer:
         return pl.all_horizontal(terms) if terms else None
 
 
-def _expiry_of(extent: Extent | None) -> pl.Expr:
+def expiry_of(extent: Extent | None) -> pl.Expr:
+    """Return how the expiry of a tuple follows from its timestamp."""
     if extent is None:
         return pl.col(EXPIRY)
     if extent.span is None:

@@ -84,6 +84,8 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return _push_into_table_join(node, terms)
         case nodes.Join():
             return _push_into_join(node, terms)
+        case nodes.MultiJoin(inputs=parts):  # its joins were optimized before they were gathered
+            return ((),) * len(parts), _keep(node, terms)
         case nodes.SequenceJoin():
             return _push_into_sequence(node, terms)
         case nodes.Rank(by=by):

@@ -81,6 +81,8 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (read.intersection(below.schema.names),), lambda new: replace_inputs(node, new)
         case nodes.Join():
             return _narrow_join(node, needed)
+        case nodes.MultiJoin(inputs=parts):  # its joins were optimized before they were gathered
+            return tuple(frozenset(part.schema.names) for part in parts), lambda new: replace_inputs(node, new)
         case nodes.SequenceJoin():
             return _narrow_sequence(node, needed)
         case nodes.Detect():

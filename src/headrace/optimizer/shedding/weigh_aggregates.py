@@ -74,6 +74,7 @@ def _weigh(node: Node) -> Node | None:
         case (
             nodes.Aggregate()
             | nodes.Distinct()
+            | nodes.MultiJoin()
             | nodes.SequenceJoin()
             | nodes.Detect()
             | nodes.Pace()

@@ -91,6 +91,8 @@ class JoinTree:
             window,
             step.names,
             "plain" if manner is None else manner.manner,
+            "" if self._extent is None else self._first.names[0],
+            step.item.names[0],
         )
         self._extent = None
 

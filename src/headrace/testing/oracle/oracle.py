@@ -51,6 +51,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return _paced(node, [_rows(source, streams, tables) for source in sources])
         case nodes.Join(left=left, right=right):
             return _join(node, _rows(left, streams, tables), _rows(right, streams, tables))
+        case nodes.MultiJoin(inputs=sources):
+            return _combine(node, [_rows(source, streams, tables) for source in sources])
         case nodes.SequenceJoin(left=left, right=right):
             return _follow(node, _rows(left, streams, tables), _rows(right, streams, tables))
         case nodes.TableJoin(input=source, table=table):
@@ -195,6 +197,33 @@ def _join(node: nodes.Join, left: list[Row], right: list[Row]) -> list[Row]:
             if j not in matched_right
         ]
     return joined
+
+
+def _combine(node: nodes.MultiJoin, inputs: list[list[Row]]) -> list[Row]:
+    """Return all combinations of one row of each input, one input after the other."""
+    found: list[tuple[tuple[Row, ...], int]] = [((), END)]
+    for rows, extent in zip(inputs, node.extents, strict=True):
+        found = [
+            ((*parts, row), min(end, _expiry(row, extent)))
+            for parts, end in found
+            for row in rows
+            if max(part.ts for part in (*parts, row)) <= min(end, _expiry(row, extent))
+            and all(_agree(members, (*parts, row)) for members in node.classes)
+        ]
+    joined = []
+    for parts, end in found:
+        own = zip(node.names, parts, strict=True)
+        values = {n: v for names, part in own for n, v in zip(names, part.values.values(), strict=True)}
+        row = Row(max(part.ts for part in parts), values, None, end)
+        if all(value_of(term, row.scope) is True for term in node.terms):
+            joined.append(row)
+    return joined
+
+
+def _agree(members: tuple[Expr | None, ...], parts: tuple[Row, ...]) -> bool:
+    """Say whether the rows so far agree in a class."""
+    known = [(value_of(expr, part.scope), expr) for expr, part in zip(members, parts, strict=False) if expr is not None]
+    return all(_equal(known[0][0], known[0][1], value, expr.type) for value, expr in known)
 
 
 def _follow(node: nodes.SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:

@@ -71,6 +71,7 @@ def queries(*, tables: bool = False) -> SearchStrategy[str]:
         aggregates(),
         joins(),
         three_way_joins(),
+        multi_way_joins(),
         sequences(),
         unions(),
         distincts(),
@@ -140,6 +141,27 @@ def three_way_joins(draw: DrawFn) -> str:
     residual = draw(st.sampled_from(["", " AND x.n < z.n"]))
     joins = f"{a} JOIN {b} ON x.item = y.item JOIN {c} ON y.item = z.item"
     return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {joins}{residual}"
+
+
+@st.composite
+def multi_way_joins(draw: DrawFn) -> str:
+    """Draw a join of three or four streams by one key and perhaps more, with all kinds of time windows."""
+    aliases = "wxyz"[: draw(st.integers(3, 4))]
+    window = st.sampled_from([*(f"RANGE {span} SECONDS" for span in (1, 2, 4, 6)), "NOW", "UNBOUNDED"])
+    items = [f"{draw(st.sampled_from(STREAMS)).name} [{draw(window)}] AS {alias}" for alias in aliases]
+    text = items[0]
+    for place, (item, alias) in enumerate(zip(items[1:], aliases[1:], strict=True)):
+        other = aliases[draw(st.integers(0, place))]
+        more = draw(st.sampled_from(["", "", f" AND {other}.n = {alias}.n", f" AND {other}.n < {alias}.n"]))
+        text += f" {draw(st.sampled_from(['', '', '', 'LEFT ']))}JOIN {item} ON {other}.item = {alias}.item{more}"
+    where = draw(
+        st.sampled_from(["", "", " WHERE w.n > 0", " WHERE w.n + x.n > y.n", " WHERE w.n = w.n AND x.n < y.n"])
+    )
+    columns = draw(st.sampled_from(["w.n AS a, x.n AS b, y.n AS c", "w.item AS i", f"{aliases[-1]}.n AS a"]))
+    if draw(st.booleans()):
+        return f"SELECT {columns} FROM {text}{where}"
+    inner = f"(SELECT w.item, x.n FROM {text}{where})"
+    return f"SELECT w.item AS i, count(*) AS m FROM {inner} [RANGE 4 SECONDS] AS w GROUP BY w.item"
 
 
 @st.composite

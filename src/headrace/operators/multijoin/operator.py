@@ -1,0 +1,375 @@
+"""The running join of several inputs: each page runs through its way to the root, in one call.
+
+At the end of a call there is nothing inside but state, so the tree can change between any two pages. State is purged
+for the whole join: rows of some ports are kept until the bounds of all *other* ports have passed their expiry, whoever
+they are joined with now. So every state of every tree can be computed from those of the inputs at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from headrace.model.join_tree import Tree, check, left_deep
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.pattern import Pattern, rename
+from headrace.model.schema import EXPIRY, TS
+from headrace.model.time import BEGIN, END
+from headrace.operators.multijoin.arrangement import Arrangement, Place
+from headrace.operators.multijoin.counters import Counters
+from headrace.operators.multijoin.probe import Batch, Reader, search
+from headrace.operators.multijoin.program import Program, Step, Store, Way
+from headrace.operators.multijoin.samples import sample_keys
+from headrace.operators.multijoin.seen import BoxSeen, How, MigrationSeen, PortSeen
+from headrace.operators.multijoin.spec import MultiJoin
+from headrace.operators.multijoin.tracks import ALL, NewTrack, OldRows, OldTrack, Track
+from headrace.operators.operator import Frontier, Operator, State
+
+#: So many parts of a portion are built one after the other, since what a part will give is not known before.
+_PARTS = 8
+
+
+class Migration(Struct, frozen=True, omit_defaults=True):
+    """A change of plan that is under way.
+
+    `cursors` are those of the states that are being built: rows of their first ports up to this time are through.
+    """
+
+    number: int
+    how: Literal["stepwise", "parallel"]
+    tree: Tree
+    portion: int
+    cursors: dict[str, int] = {}
+
+
+class Setting(Struct, frozen=True, omit_defaults=True):
+    """What the state belongs to: the tree, the last change of plan, the epoch of new rows, and what is under way."""
+
+    tree: Tree
+    number: int = 0
+    epoch: int = 0
+    migration: Migration | None = None
+
+
+class MultiJoinOperator(Operator):
+    """Runs a program over arrangements, and changes it."""
+
+    def __init__(self, spec: MultiJoin) -> None:
+        self._spec = spec
+        self._reader = Reader(spec)
+        self._output = [name for names in spec.names for name in names]
+        self._frontier = Frontier(len(spec.inputs))
+        self._promised = BEGIN
+        self._bounds: pl.DataFrame | None = None
+        self._counters = Counters(len(spec.inputs))
+        self._arrangements: dict[Place, Arrangement] = {}
+        self._next: Program | None = None  # of the tree that a change of plan leads to
+        self._use(Setting(left_deep(range(len(spec.inputs)))))
+
+    @property
+    def tree(self) -> Tree:
+        """Return the tree that gives results; during a change the old one."""
+        return self._setting.tree
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last change of plan."""
+        return self._setting.number
+
+    # Pages and bounds
+
+    def on_page(self, port: int, page: Page) -> Iterator[Element]:
+        self._counters.taken[port] += len(page)
+        batch = self._reader.read(port, page)
+        if not batch.rows.height:
+            return
+        for place in self._arrangements:
+            if place.ports == (port,):
+                batch = self._store(place, batch)
+        migration = self._setting.migration
+        track = self._old_track() if migration is not None and migration.how == "parallel" else ALL
+        for rows in self._follow(self._program.ways[port], batch, track):
+            yield self._emit(rows)
+        if migration is None or self._next is None:
+            return
+        if migration.how == "parallel":
+            for rows in self._follow(self._next.ways[port], batch, NewTrack(self._setting.epoch)):
+                yield self._emit(rows)
+        else:
+            for place in self._filling:
+                if port in place.ports:
+                    for _ in self._follow(self._next.filling(place, port), batch, ALL):
+                        pass
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> list[Element]:
+        if mark.bound <= self._frontier.bounds[port]:
+            return []
+        self._frontier.advance(port, mark.bound)
+        self._bounds = None
+        for place, arrangement in self._arrangements.items():
+            if port not in place.ports:
+                self._counters.purged += arrangement.purge(self._bound(place))
+        if self._frontier.minimum <= self._promised:
+            return []
+        self._promised = self._frontier.minimum
+        return [Punctuation(self._promised)]
+
+    def _emit(self, batch: Batch) -> Page:
+        self._counters.out += batch.rows.height
+        hidden = (TS, EXPIRY) if self._spec.expiry else (TS,)
+        return Page(batch.rows.select(*self._output, *hidden))
+
+    def _follow(self, way: Way, batch: Batch, track: Track, at: int = 0) -> Iterator[Batch]:
+        """Yield what comes out at the end of a way, step by step and in portions."""
+        while at < len(way) and isinstance(op := way[at], Store):
+            if track.fills_all or op.place not in self._shared:
+                batch = self._store(op.place, batch)
+            at += 1
+        if at == len(way):
+            yield batch
+            return
+        step = way[at]
+        assert isinstance(step, Step)
+        batch = self._reader.arranged(batch, step.place.classes)
+        for since, before, is_new in track.ranges(batch.is_new, is_last=at == len(way) - 1):
+            self._counters.searched(step.name, batch.rows.height)
+            for joined in search(batch, self._arrangements[step.place], since, before, step.condition):
+                self._counters.matched(step.name, joined.rows.height)
+                yield from self._follow(way, joined._replace(is_new=is_new), track, at + 1)
+
+    def _store(self, place: Place, batch: Batch) -> Batch:
+        """Keep rows, except those that can meet nothing any more; return them sorted, for the next step."""
+        bound = self._bound(place)
+        if bound >= END:
+            return batch
+        batch = self._reader.arranged(batch, place.classes)
+        arrangement = self._arrangements[place]
+        rows = batch.rows.select(arrangement.stored)
+        alive = rows[EXPIRY].to_numpy() >= bound
+        if not alive.all():
+            rows = rows.filter(alive)
+        self._counters.stored += rows.height
+        epoch = self._setting.epoch if batch.is_new else self._setting.epoch - 1
+        arrangement.insert(rows, bound, epoch)
+        return batch
+
+    def _bound(self, place: Place) -> int:
+        """Return the least timestamp that rows of these ports can still meet."""
+        return min(bound for port, bound in enumerate(self._frontier.bounds) if port not in place.ports)
+
+    # Changes of plan
+
+    def use(self, number: int, tree: Tree, how: How, portion: int) -> None:
+        """Go on with another tree: at once, or while the old one still runs; a change that was taken does nothing.
+
+        A change that is under way is given up: the old tree has all its states.
+        """
+        if number <= self._setting.number:
+            return
+        check(tree, len(self._spec.inputs))
+        self._give_up()
+        program = Program(self._spec, tree)
+        missing = [place for place in program.places if place not in self._arrangements]
+        if how == "parallel" and any(extent is not None and extent.span is None for extent in self._spec.extents):
+            how = "moving"  # the old rows would never expire
+        if how == "moving" or all(place.is_base for place in missing):
+            self._build(program, missing)
+            self._use(Setting(tree, number, self._setting.epoch), program)
+            return
+        begun = [place for place in missing if not place.is_base]
+        needed = dict.fromkeys((*program.places, *(program.filled_from(begun) if how == "stepwise" else ())))
+        self._build(program, [place for place in needed if place.is_base and place not in self._arrangements])
+        for place, arrangement in self._arrangements.items():
+            arrangement.merge_epochs(self._bound(place))
+        self._arrangements |= {place: self._arrangement(place) for place in begun}
+        cursors = {str(place): BEGIN for place in begun} if how == "stepwise" else {}
+        migration = Migration(number, how, tree, max(1, portion), cursors)
+        self._set(Setting(self._setting.tree, number, self._setting.epoch + 1, migration))
+
+    def advance(self) -> int:
+        """Do a portion of the change that is under way; return how many rows are left to do (estimated)."""
+        migration = self._setting.migration
+        if migration is None or self._next is None:
+            return 0
+        if migration.how == "stepwise":
+            migration = self._build_portion(migration, self._next)
+        left = self._left(migration)
+        if left:
+            return left if migration.how == "stepwise" else 0  # two tracks go on with time, not with work
+        if migration.how == "parallel":
+            for arrangement in self._arrangements.values():
+                arrangement.forget_before(self._setting.epoch)
+        self._use(Setting(migration.tree, self._setting.number, self._setting.epoch), self._next)
+        return 0
+
+    def _build(self, program: Program, missing: Sequence[Place]) -> None:
+        """Compute the missing states, those of fewer ports first; nothing is emitted."""
+        for place in missing:
+            self._arrangements[place] = target = self._arrangement(place)
+            before = self._counters.stored
+            alike = next((a for p, a in self._arrangements.items() if p.ports == place.ports and a is not target), None)
+            if alike is not None:  # the same rows, sorted by another key
+                for chunk in list(alike.chunks()):
+                    self._store(place, Batch(chunk.rows, place.ports, alike.place.classes, is_sorted=True))
+            else:
+                first, way = program.building(place)
+                for chunk in list(self._arrangements[first].chunks()):
+                    for _ in self._follow(way, Batch(chunk.rows, first.ports, first.classes, is_sorted=True), ALL):
+                        pass
+            self._counters.built += self._counters.stored - before
+
+    def _build_portion(self, migration: Migration, program: Program) -> Migration:
+        """Build combinations of rows from before the change, and move the cursors on."""
+        room, cursors = migration.portion, dict(migration.cursors)
+        for place in self._filling:
+            while room > 0 and cursors[str(place)] < END:
+                batch, cursors[str(place)] = self._rows_after(place, program, cursors[str(place)], room)
+                before = self._counters.stored
+                if batch is not None:
+                    for _ in self._follow(program.filling(place, place.ports[0]), batch, self._built_from()):
+                        pass
+                    room -= batch.rows.height
+                self._counters.built += self._counters.stored - before
+                room -= self._counters.stored - before
+        changed = msgspec.structs.replace(migration, cursors=cursors)
+        self._set(msgspec.structs.replace(self._setting, migration=changed))
+        return changed
+
+    def _rows_after(self, place: Place, program: Program, cursor: int, room: int) -> tuple[Batch | None, int]:
+        """Return some rows of the first port that came before the change, after a cursor, and the next cursor.
+
+        Rows of one timestamp stay together.
+        """
+        base = program.base(place.ports[0])
+        chunks = list(self._arrangements[base].chunks(before=self._setting.epoch))
+        times = np.concatenate([np.empty(0, np.int64), *(chunk.ts[chunk.ts > cursor] for chunk in chunks)])
+        if not len(times):
+            return None, END
+        count = max(1, room // _PARTS)
+        last = int(np.partition(times, count - 1)[count - 1]) if count < len(times) else int(times.max())
+        parts = [chunk.rows.filter((chunk.ts > cursor) & (chunk.ts <= last)) for chunk in chunks]
+        return Batch(pl.concat(parts), base.ports, base.classes, is_new=True), last
+
+    def _left(self, migration: Migration) -> int:
+        epoch = self._setting.epoch
+        if migration.how == "parallel":
+            bound = self._frontier.minimum
+            if bound >= END:
+                return 0
+            old = (a for a in self._arrangements.values() if a.has_before(epoch, bound))
+            return sum(sum(map(len, arrangement.chunks(before=epoch))) for arrangement in old)
+        left = 0
+        for place in self._filling:
+            cursor = migration.cursors[str(place)]
+            if cursor < END:
+                assert self._next is not None
+                base = self._arrangements[self._next.base(place.ports[0])]
+                left += 1 + sum(int((chunk.ts > cursor).sum()) for chunk in base.chunks(before=epoch))
+        return left
+
+    def _old_track(self) -> Track:
+        return OldTrack(self._setting.epoch)
+
+    def _built_from(self) -> Track:
+        return OldRows(self._setting.epoch)
+
+    def _give_up(self) -> None:
+        """End a change that is under way, and go on with the old tree alone."""
+        if self._setting.migration is not None:
+            self._use(msgspec.structs.replace(self._setting, migration=None), self._program)
+
+    def _use(self, setting: Setting, program: Program | None = None) -> None:
+        """Run a tree alone, with its arrangements and no others."""
+        program = program or Program(self._spec, setting.tree)
+        kept = self._arrangements
+        self._arrangements = {place: kept.get(place) or self._arrangement(place) for place in program.places}
+        self._program = program
+        self._set(setting)
+
+    def _set(self, setting: Setting) -> None:
+        self._setting = setting
+        self._plan: pl.DataFrame | None = None
+        migration = setting.migration
+        before = self._next
+        if migration is None:
+            self._next = None
+        elif before is None or before.tree != migration.tree:
+            self._next = Program(self._spec, migration.tree)
+        self._filling = (
+            []
+            if migration is None or self._next is None
+            else [place for place in self._next.places if str(place) in migration.cursors]
+        )
+        self._shared = frozenset(self._program.places)  # what the old tree fills
+
+    def _arrangement(self, place: Place) -> Arrangement:
+        names = tuple(name for port in place.ports for name in self._spec.names[port])
+        return Arrangement(place, names)
+
+    # State
+
+    def state(self) -> State:
+        if self._bounds is None:
+            self._bounds = pl.DataFrame({"bound": [*self._frontier.bounds, self._promised]})
+        if self._plan is None:
+            self._plan = pl.DataFrame({"plan": [msgspec.json.encode(self._setting).decode()]})
+        chunks = [arrangement.state() for arrangement in self._arrangements.values()]
+        return {"bounds": self._bounds, "plan": self._plan} | {n: c for some in chunks for n, c in some.items()}
+
+    def restore(self, state: State) -> None:
+        self._bounds, plan = state.get("bounds"), state.get("plan")
+        count = len(self._spec.inputs)
+        *self._frontier.bounds, self._promised = (
+            [BEGIN] * (count + 1) if self._bounds is None else self._bounds["bound"].to_list()
+        )
+        self._arrangements = {}
+        default = Setting(left_deep(range(count)))
+        setting = default if plan is None else msgspec.json.decode(plan.item(), type=Setting)
+        self._use(setting)
+        if self._next is not None:
+            for place in (*self._next.places, *self._next.filled_from(self._filling)):
+                self._arrangements.setdefault(place, self._arrangement(place))
+        for arrangement in self._arrangements.values():
+            arrangement.restore(state)
+        self._plan = plan
+
+    def purge(self, port: int, pattern: Pattern) -> int:
+        names = dict(zip(self._spec.inputs[port].names, self._spec.names[port], strict=True))
+        shown = rename(pattern, names)
+        removed = 0
+        for place, arrangement in self._arrangements.items():
+            # the timestamp of a combination is not that of its part
+            if port in place.ports and (place.is_base or TS not in pattern.names):
+                removed += arrangement.remove(shown)
+        return removed
+
+    def held(self) -> int:
+        return sum(map(len, self._arrangements.values()))
+
+    def seen(self, *, sample: bool) -> BoxSeen:
+        """Return what was done since the last call, with samples of keys and sizes if they are asked for."""
+        migration = self._setting.migration
+        bases = [self._arrangements[self._program.base(port)] for port in range(len(self._spec.inputs))]
+        sizes = [sum(chunk.rows.estimated_size() for chunk in base.chunks()) if sample else 0 for base in bases]
+        taken = self._counters.taken
+        ports = [PortSeen(taken[port], len(base), int(sizes[port])) for port, base in enumerate(bases)]
+        moving = None
+        if migration is not None:
+            moving = MigrationSeen(migration.number, migration.how, self._left(migration))
+        return self._counters.report(
+            tree=self._setting.tree,
+            number=self._setting.number,
+            ports=ports,
+            rows={
+                ".".join(map(str, place.ports)): len(arrangement)
+                for place, arrangement in self._arrangements.items()
+                if not place.is_base
+            },
+            migration=moving,
+            samples=sample_keys(self._spec, self._reader, bases) if sample else [],
+        )

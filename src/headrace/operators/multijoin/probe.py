@@ -1,0 +1,176 @@
+"""Rows of a join on their way: read from pages, sorted by a key, and joined with what an arrangement holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from headrace.model.expressions.expression import columns
+from headrace.model.page import Page
+from headrace.model.schema import EXPIRY, TS
+from headrace.operators.arrays import KEY, PAIRS_AT_ONCE, Ints, gather, matches
+from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
+from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.joins.pairing import expiry_of
+from headrace.operators.multijoin.arrangement import Arrangement
+from headrace.operators.multijoin.program import key_columns, names_of
+from headrace.operators.multijoin.spec import MultiJoin
+from headrace.operators.state.sorted_chunk import Chunk
+
+_TIMES = (TS, EXPIRY)
+
+
+class Batch(NamedTuple):
+    """Joined rows of some ports, under output names, with `__ts` and `__exp`.
+
+    `classes` are those of which `__key` is the number; None: there is none yet. `is_new` if all parts came after the
+    change of plan that is under way.
+    """
+
+    rows: pl.DataFrame
+    ports: tuple[int, ...]
+    classes: tuple[int, ...] | None = None
+    is_sorted: bool = False
+    is_new: bool = True
+
+
+class Reader:
+    """Makes rows of pages, and gives rows the keys by which they search or are stored."""
+
+    def __init__(self, spec: MultiJoin) -> None:
+        self._spec = spec
+        self._selected = tuple(
+            [
+                *(pl.col(field.name).alias(name) for field, name in zip(schema, names, strict=True)),
+                pl.col(TS),
+                expiry_of(extent),
+            ]
+            for schema, names, extent in zip(spec.inputs, spec.names, spec.extents, strict=True)
+        )
+        ports = range(len(spec.inputs))
+        #: The classes of each port.
+        self._classes = tuple(
+            tuple(n for n, members in enumerate(spec.classes) if members[p] is not None) for p in ports
+        )
+        self._keys = tuple(
+            [compile_expr(expr).alias(f"__key{n}") for n, m in enumerate(spec.classes) if (expr := m[port]) is not None]
+            for port in ports
+        )
+        self._own = tuple(
+            [compile_predicate(term) for term in spec.terms if columns(term) <= names_of(spec, (port,))]
+            for port in ports
+        )
+        self._numbers: dict[tuple[tuple[int, ...], tuple[int, ...]], list[pl.Expr]] = {}
+
+    def read(self, port: int, page: Page) -> Batch:
+        """Return the tuples of a page that may be part of a result: NULL equals nothing."""
+        count = len(self._keys[port])
+        found = page.rows.select(*self._selected[port], *self._keys[port]).get_columns()
+        found, keys = found[: len(found) - count], found[len(found) - count :]
+        rows, classes = pl.DataFrame(found), None
+        if count == 1:  # then it is searched by this key, or by none
+            rows, classes = pl.DataFrame([*found, self._numbered(keys, self._classes[port])]), self._classes[port]
+        for column in keys:
+            if column.null_count():
+                rows = rows.filter(pl.all_horizontal(key.is_not_null() for key in keys))
+                break
+        if self._own[port]:
+            rows = rows.filter(pl.all_horizontal(self._own[port]))
+        return Batch(rows, (port,), classes)
+
+    def arranged(self, batch: Batch, classes: tuple[int, ...]) -> Batch:
+        """Return the rows sorted by the key of these classes."""
+        if batch.classes == classes and batch.is_sorted:
+            return batch
+        rows, is_sorted = batch.rows, False
+        if batch.classes != classes:
+            rows = rows.with_columns(self._number(rows, batch.ports, classes))
+            is_sorted = not classes
+        if not is_sorted:
+            rows = gather(rows, np.argsort(rows[KEY].to_numpy(), kind="stable"))
+        return batch._replace(rows=rows, classes=classes, is_sorted=True)
+
+    def number(self, chunk: Chunk, ports: tuple[int, ...], classes: tuple[int, ...]) -> pl.Series:
+        """Return the key of stored rows by other classes."""
+        return self._number(chunk.rows, ports, classes)
+
+    def _number(self, rows: pl.DataFrame, ports: tuple[int, ...], classes: tuple[int, ...]) -> pl.Series:
+        if not classes:
+            return pl.zeros(rows.height, pl.Int64, eager=True).alias(KEY)
+        if (ports, classes) not in self._numbers:
+            keys = key_columns(self._spec, ports, classes)
+            self._numbers[ports, classes] = [key.alias(f"__key{i}") for i, key in enumerate(keys)]
+        return self._numbered(rows.select(self._numbers[ports, classes]).get_columns(), classes)
+
+    def _numbered(self, keys: list[pl.Series], classes: tuple[int, ...]) -> pl.Series:
+        if self._spec.is_exact(classes):
+            return keys[0].to_physical().cast(pl.Int64).fill_null(0).alias(KEY)
+        return pl.Series(KEY, hash_columns(keys))
+
+
+def search(
+    batch: Batch, arrangement: Arrangement, since: int | None, before: int | None, condition: pl.Expr | None
+) -> Iterator[Batch]:
+    """Yield rows, sorted by the key of an arrangement, with what they meet in it, in portions of bounded size."""
+    rows = batch.rows
+    needles, ts, exp = rows[KEY].to_numpy(), rows[TS].to_numpy(), rows[EXPIRY].to_numpy()
+    if not len(needles):
+        return
+    earliest, latest = int(ts.min()), int(exp.max())
+    collected: list[_Hits] = []
+    pairs = 0
+    for chunk, start, stop in arrangement.meeting(needles, since, before):
+        if chunk.max_exp < earliest or chunk.min_ts > latest:
+            continue
+        for mine, theirs in matches(needles[start:stop], chunk.keys):
+            hits = _in_time(chunk, mine + start if start else mine, theirs, ts, exp)
+            if len(hits.mine):
+                collected.append(hits)
+                pairs += len(hits.mine)
+            if pairs >= PAIRS_AT_ONCE:
+                yield from _joined(batch, arrangement, collected, condition)
+                collected, pairs = [], 0
+    if collected:
+        yield from _joined(batch, arrangement, collected, condition)
+
+
+class _Hits(NamedTuple):
+    """Pairs of rows and rows of one chunk that agree in key and time."""
+
+    chunk: Chunk
+    mine: Ints
+    theirs: Ints
+    ts: Ints
+    exp: Ints
+
+
+def _in_time(chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> _Hits:
+    latest = np.maximum(ts[mine], chunk.ts[theirs])
+    earliest_end = np.minimum(exp[mine], chunk.exp[theirs])
+    meet = latest <= earliest_end
+    if meet.all():
+        return _Hits(chunk, mine, theirs, latest, earliest_end)
+    return _Hits(chunk, mine[meet], theirs[meet], latest[meet], earliest_end[meet])
+
+
+def _joined(
+    batch: Batch, arrangement: Arrangement, collected: Sequence[_Hits], condition: pl.Expr | None
+) -> Iterator[Batch]:
+    if len(collected) == 1:
+        hits = collected[0]
+        mine, ts, exp, others = hits.mine, hits.ts, hits.exp, gather(hits.chunk.needed, hits.theirs)
+    else:
+        mine, ts, exp = (np.concatenate([hits[i] for hits in collected]) for i in (1, 3, 4))
+        others = pl.concat([gather(hits.chunk.needed, hits.theirs) for hits in collected])
+    own = gather(pl.DataFrame([c for c in batch.rows.get_columns() if c.name not in _TIMES]), mine)  # with the key
+    parts = [*own.get_columns(), *others.get_columns(), pl.Series(TS, ts), pl.Series(EXPIRY, exp)]
+    rows = pl.DataFrame(parts)
+    if condition is not None:
+        rows = rows.filter(condition)
+    if rows.height:
+        ports = tuple(sorted((*batch.ports, *arrangement.place.ports)))
+        is_sorted = len(collected) == 1  # pairs of one chunk come in the order of the keys
+        yield Batch(rows, ports, batch.classes, is_sorted, batch.is_new)

@@ -1,0 +1,205 @@
+"""Gather the inner joins of one FROM clause into one node, so that the order in which they are made can change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.model.expressions.expression import Call, Column, Expr, columns, conjuncts, substitute
+from headrace.model.schema import HIDDEN
+from headrace.model.types import Type
+from headrace.model.window import Extent
+from headrace.plan import nodes
+from headrace.plan.nodes import Node
+from headrace.plan.traversal import replace_inputs
+
+#: Types of which equal values have equal numbers or hashes, so that equality is transitive.
+_KEYS = (
+    Type.BOOLEAN,
+    Type.INT,
+    Type.BIGINT,
+    Type.DATE,
+    Type.TIMESTAMP,
+    Type.INTERVAL,
+    Type.STRING,
+    Type.BINARY,
+)
+
+
+def gather_joins(plan: Node) -> Node:
+    """Put one MultiJoin for each tree of inner joins over time windows with three inputs or more.
+
+    Before: Join INNER ... ON a.k = c.k           After: Join a with b with c ON a.k = b.k = c.k
+              Join INNER ... ON a.k = b.k                  Scan a
+                Scan a                                     Scan b
+                Scan b                                     Scan c
+              Scan c
+
+    Left as they are: two inputs, which have one plan only; outer joins, windows of rows and joins with a manner; joins
+    whose conditions read the timestamp; joins without a key that all inputs have, which need an exchange in between;
+    and all before a union with a pace, where the order of arrival decides.
+    """
+    return _Gathering().gather(plan)
+
+
+class _Gathering:
+    def __init__(self) -> None:
+        self._done: dict[int, tuple[Node, Node]] = {}  # by identity: a plan may have a node in several places
+
+    def gather(self, node: Node) -> Node:
+        if id(node) not in self._done:
+            self._done[id(node)] = node, self._gather(node)
+        return self._done[id(node)][1]
+
+    def _gather(self, node: Node) -> Node:
+        if isinstance(node, nodes.Pace):
+            return node
+        if isinstance(node, nodes.Join):
+            flat = _flat_join(node)
+            box = None if flat is None else _box(flat)
+            if flat is not None and box is not None:
+                return _shown(replace_inputs(box, tuple(map(self.gather, box.inputs))), flat, node)
+        return replace_inputs(node, tuple(map(self.gather, nodes.inputs(node))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """An input, its window, its alias, and its columns as the joined rows call them."""
+
+    node: Node
+    extent: Extent | None
+    label: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Flat:
+    """Joins as one: the inputs, all conditions over the names of joined rows, and the columns that come out."""
+
+    leaves: tuple[_Leaf, ...]
+    keys: tuple[tuple[Expr, Expr], ...]
+    terms: tuple[Expr, ...]
+    visible: Mapping[str, Expr]
+
+
+def _flat(node: Node, extent: Extent | None, label: str, taken: set[str]) -> _Flat:
+    """Return an input as joins, or as a leaf."""
+    inner = _looked_through(node) if extent is None else None
+    if inner is not None:
+        taken.update(name for leaf in inner.leaves for name in leaf.names)
+        return inner
+    names = []
+    for name in node.schema.names:
+        unique = name
+        while unique in taken:
+            unique += "_"
+        taken.add(unique)
+        names.append(unique)
+    columns_ = {f.name: Column(new, f.type) for f, new in zip(node.schema, names, strict=True)}
+    return _Flat((_Leaf(node, extent, label, tuple(names)),), (), (), columns_)
+
+
+def _looked_through(node: Node) -> _Flat | None:
+    """Return the joins under filters and under projections that leave columns out or rename them."""
+    match node:
+        case nodes.Join():
+            return _flat_join(node)
+        case nodes.Filter(input=below, predicate=predicate) if columns(predicate).isdisjoint(HIDDEN):
+            inner = _looked_through(below)
+            if inner is None:
+                return None
+            terms = tuple(substitute(term, inner.visible) for term in conjuncts(predicate))
+            return _Flat(inner.leaves, inner.keys, (*inner.terms, *terms), inner.visible)
+        case nodes.Project(input=below, columns=computed) if all(isinstance(expr, Column) for _, expr in computed):
+            inner = _looked_through(below)
+            if inner is None or any(columns(expr) - inner.visible.keys() for _, expr in computed):
+                return None
+            visible = {name: substitute(expr, inner.visible) for name, expr in computed}
+            return _Flat(inner.leaves, inner.keys, inner.terms, visible)
+        case _:
+            return None
+
+
+def _flat_join(node: nodes.Join) -> _Flat | None:
+    extents = (node.left_extent, node.right_extent)
+    if node.kind != "inner" or node.manner != "plain" or any(e is not None and e.rows is not None for e in extents):
+        return None
+    read = [*(expr for pair in node.keys for expr in pair), *(() if node.residual is None else (node.residual,))]
+    if any(not columns(expr).isdisjoint(HIDDEN) for expr in read):
+        return None
+    taken = set[str]()
+    left = _flat(node.left, node.left_extent, node.left_alias, taken)
+    right = _flat(node.right, node.right_extent, node.right_alias, taken)
+    if set(_names(left)) & set(_names(right)):
+        return None
+    shown = zip(node.right.schema.names, node.right_names, strict=True)
+    visible = {**left.visible, **{new: right.visible[old] for old, new in shown}}
+    keys = tuple((substitute(a, left.visible), substitute(b, right.visible)) for a, b in node.keys)
+    terms = () if node.residual is None else tuple(substitute(term, visible) for term in conjuncts(node.residual))
+    return _Flat(
+        (*left.leaves, *right.leaves),
+        (*left.keys, *right.keys, *keys),
+        (*left.terms, *right.terms, *terms),
+        visible,
+    )
+
+
+def _names(flat: _Flat) -> list[str]:
+    return [name for leaf in flat.leaves for name in leaf.names]
+
+
+def _box(flat: _Flat) -> nodes.MultiJoin | None:
+    """Return the node for joins, if there is more than one plan for them and a key that all inputs have."""
+    if len(flat.leaves) < 3 or any(key.type not in _KEYS for pair in flat.keys for key in pair):
+        return None
+    port_of = {name: port for port, leaf in enumerate(flat.leaves) for name in leaf.names}
+    groups: list[dict[Expr, int]] = []  # members of a class, with their ports
+    for pair in flat.keys:
+        members: dict[Expr, int] = {}
+        for key in pair:
+            ports = {port_of[name] for name in columns(key)}
+            if len(ports) != 1:
+                return None
+            members[key] = ports.pop()
+        joined = [group for group in groups if not group.keys().isdisjoint(members)]
+        groups = [group for group in groups if group not in joined]
+        groups.append({key: port for group in (*joined, members) for key, port in group.items()})
+    classes, terms = [], list(flat.terms)
+    for group in groups:
+        firsts: dict[int, Expr] = {}
+        for key, port in group.items():
+            if port in firsts:
+                terms.append(Call("=", (firsts[port], key), Type.BOOLEAN))
+            firsts.setdefault(port, key)
+        own = [_own(firsts[port], leaf) if port in firsts else None for port, leaf in enumerate(flat.leaves)]
+        classes.append(tuple(own))
+    if classes and not any(None not in members for members in classes):
+        return None
+    inputs, names = tuple(leaf.node for leaf in flat.leaves), tuple(leaf.names for leaf in flat.leaves)
+    extents = tuple(leaf.extent for leaf in flat.leaves)
+    return nodes.MultiJoin(inputs, names, extents, tuple(classes), tuple(dict.fromkeys(terms)), _labels(flat))
+
+
+def _own(key: Expr, leaf: _Leaf) -> Expr:
+    """Return a key over the columns of its input."""
+    return substitute(
+        key, {new: Column(field.name, field.type) for field, new in zip(leaf.node.schema, leaf.names, strict=True)}
+    )
+
+
+def _labels(flat: _Flat) -> tuple[str, ...]:
+    labels: list[str] = []
+    for leaf in flat.leaves:
+        label, number = leaf.label or "input", 1
+        while label.lower() in {other.lower() for other in labels}:
+            number += 1
+            label = f"{leaf.label or 'input'}_{number}"
+        labels.append(label)
+    return tuple(labels)
+
+
+def _shown(box: Node, flat: _Flat, node: nodes.Join) -> Node:
+    """Return the columns of the join in its order."""
+    columns_ = tuple((field.name, flat.visible[field.name]) for field in node.schema)
+    plain = tuple((field.name, Column(field.name, field.type)) for field in box.schema)
+    return box if columns_ == plain else nodes.Project(box, columns_)
