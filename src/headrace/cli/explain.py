@@ -86,7 +86,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | statements.ExplainReplace()
             ):
                 continue
-            case statements.Alter() | statements.AlterPromises() | statements.ResetFrontier():
+            case statements.Alter() | statements.AlterPromises() | statements.Migrate() | statements.ResetFrontier():
                 continue
             case statements.Tell() | stints.TurnQuery():
                 continue

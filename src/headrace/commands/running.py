@@ -37,6 +37,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    Plan,
     Scheduler,
     Setting,
     ShedShare,
@@ -104,6 +105,10 @@ class Running(Struct, frozen=True):
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
+        after = self._after(command)
+        return _carrying(self, after) if isinstance(command, StartQuery | StopQuery) and self.trees else after
+
+    def _after(self, command: Command) -> Running:
         state = replace(self, commands=self.commands + 1, deferrals=self._deferrals_after(command))
         match command:
             case AddQuery():
@@ -223,6 +228,12 @@ class Running(Struct, frozen=True):
         """Return the shares that users chose to shed, by query."""
         shares = self._chosen(ShedShare).items()
         return {query: chosen.share for query, chosen in shares if query is not None and chosen.share is not None}
+
+    @property
+    def fixed_plans(self) -> frozenset[str]:
+        """Return the queries whose join trees a user chose."""
+        chosen = self._chosen(Plan).items()
+        return frozenset(query for query, plan in chosen if query is not None and plan.fixed)
 
     @property
     def fairness(self) -> Fairness:
@@ -349,6 +360,18 @@ def _use_tree(state: Running, change: UseTree) -> Running:
     vertices = {vertex.id for query in (*state.working, *state.stopped) for vertex in query.graph}
     kept = {name: used for name, used in state.trees.items() if name in vertices}
     return replace(state, trees={**kept, change.vertex: change})
+
+
+def _carrying(before: Running, after: Running) -> Running:
+    """Let the joins of a stint begin with the trees of those before it."""
+    trees = dict(after.trees)
+    for new in after.working:
+        for old in (*before.queries, *before.stopped):
+            if old.query == new.query and len(old.graph.vertices) == len(new.graph.vertices):
+                for earlier, later in zip(old.graph, new.graph, strict=True):
+                    if earlier.id in trees and later.id not in trees:
+                        trees[later.id] = replace(trees[earlier.id], vertex=later.id)
+    return replace(after, trees=trees)
 
 
 def _without(entries: tuple[_Named, ...], name: str) -> tuple[_Named, ...]:

@@ -38,6 +38,12 @@ class ShedShare(Struct, frozen=True, tag="shed_share"):
     share: float | None
 
 
+class Plan(Struct, frozen=True, tag="plan"):
+    """Whether a user chose the join tree of a query, so that nobody else changes it."""
+
+    fixed: bool
+
+
 class Fairness(Struct, frozen=True, tag="fairness"):
     """The protection against starvation.
 
@@ -82,4 +88,6 @@ class FeedbackReach(Struct, frozen=True, tag="feedback_reach"):
     reach: Reach = "sources"
 
 
-Setting: TypeAlias = Strategy | Scheduler | Breaks | ShedShare | Fairness | Eligibility | Budget | Ets | FeedbackReach
+Setting: TypeAlias = (
+    Strategy | Scheduler | Breaks | ShedShare | Plan | Fairness | Eligibility | Budget | Ets | FeedbackReach
+)

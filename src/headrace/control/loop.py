@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from headrace.commands.running import Running
 from headrace.control.controller import Guidance, Memory, control
 from headrace.control.decision_log import DecisionLog
+from headrace.control.migration_log import MigrationLog
 from headrace.control.monitor import Monitor
 from headrace.control.observation import Observation
 from headrace.engine.statistics import Statistics
@@ -21,6 +22,7 @@ class ControlLoop:
 
     def __init__(self, directory: Path) -> None:
         self.decisions = DecisionLog(directory)
+        self.migrations = MigrationLog(directory)
         self.latest: Observation | None = None
         self._monitor = Monitor()
         self._memory = Memory()
@@ -34,6 +36,8 @@ class ControlLoop:
         self, statistics: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int
     ) -> Guidance:
         """Return what to change after a micro-batch that has just been delivered; `cores` tasks run side by side."""
+        boxes = [report.boxes for report in reports]
+        self.migrations.follow(boxes, running, now, statistics.batch_ms or 0.0)
         self.latest = self._monitor.look(statistics, reports, running, now, cores)
         guidance = control(self._memory, self.latest, running)
         self._memory = guidance.memory

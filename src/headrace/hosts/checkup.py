@@ -25,6 +25,7 @@ from headrace.commands.running import Running
 from headrace.connectors.files.sink import staged_in
 from headrace.connectors.spool import Spool, Spooled, stream_spool
 from headrace.control.decision_log import DecisionLog
+from headrace.control.migration_log import MigrationLog
 from headrace.driver.exchanges import check_parts
 from headrace.driver.offset import START, ExchangeAt, Offset
 from headrace.driver.progress import read_progress
@@ -245,6 +246,8 @@ class _Look:
                 _check_lines(path)
             elif str(where) == "decisions.jsonl":
                 DecisionLog(self.directory).all()
+            elif str(where) == "migrations.jsonl":
+                MigrationLog(self.directory).all()
             elif str(where) == "buckets.json":
                 msgspec.json.decode(sealed.read(path), type=list[int])
             elif where.parts[0] == "calls":

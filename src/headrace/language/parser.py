@@ -22,7 +22,7 @@ from headrace.language.reader import Reader
 from headrace.language.syntax import rules, statements
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.statements import Statement
-from headrace.model.time import parse_instant
+from headrace.model.time import parse_duration, parse_instant
 
 STATEMENTS = (
     "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE",
@@ -30,7 +30,7 @@ STATEMENTS = (
 )  # fmt: skip
 SHOWN: tuple[statements.Shown, ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
-    "SETTINGS", "BUCKETS", "STORES",
+    "SETTINGS", "BUCKETS", "STORES", "PLANS", "MIGRATIONS",
 )  # fmt: skip
 DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = (
     "QUERY",
@@ -211,7 +211,9 @@ def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]
     return select, Span(tokens[0].start, tokens[-1].end + 1), tuple(sinks)
 
 
-def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPromises | statements.ResetFrontier:
+def _alter(
+    reader: Reader, offset: int
+) -> statements.Alter | statements.AlterPromises | statements.Migrate | statements.ResetFrontier:
     reader.expect("ALTER")
     query = None
     if reader.accept("STREAM"):
@@ -223,6 +225,8 @@ def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPr
         )
         reader.expect("QUERY", hint=hint)
         query = reader.name("the query's name")
+        if reader.accept("MIGRATE"):
+            return _migrate(reader, offset, query)
     reader.expect("SET")
     if query is not None and reader.word() == "(":
         return statements.AlterPromises(reader.text, offset, query, *read_promises(reader))
@@ -233,6 +237,35 @@ def _alter(reader: Reader, offset: int) -> statements.Alter | statements.AlterPr
     if value is None:
         reader.fail("expected a value", hint="write for example strategy = 'bfs'")
     return statements.Alter(reader.text, offset, query, setting, Name(str(value), span))
+
+
+def _migrate(reader: Reader, offset: int, query: Name) -> statements.Migrate:
+    hint = (
+        "ALTER QUERY name MIGRATE TO '((a b) c)' USING MOVING STATE, USING STEPWISE WITHIN '50 ms' "
+        "or USING PARALLEL TRACK"
+    )
+    reader.expect("TO", hint=hint)
+    span = reader.here()
+    plan = Name(reader.string("a plan such as '((a b) c)'"), span)
+    if not reader.accept("USING"):
+        return statements.Migrate(reader.text, offset, query, plan, None, None)
+    if reader.accept("MOVING"):
+        reader.expect("STATE", hint=hint)
+        return statements.Migrate(reader.text, offset, query, plan, "moving", None)
+    if reader.accept("PARALLEL"):
+        reader.expect("TRACK", hint=hint)
+        return statements.Migrate(reader.text, offset, query, plan, "parallel", None)
+    reader.expect("STEPWISE", hint=hint)
+    if not reader.accept("WITHIN"):
+        return statements.Migrate(reader.text, offset, query, plan, "stepwise", None)
+    span = reader.here()
+    try:
+        within = parse_duration(reader.string("a time such as '50 ms'"))
+    except ValueError as error:
+        raise SyntaxFault(str(error), span=span, hint=hint) from error
+    if within <= 0:
+        raise SyntaxFault("the time of a portion must be positive", span=span, hint=hint)
+    return statements.Migrate(reader.text, offset, query, plan, "stepwise", within)
 
 
 def _reset_frontier(reader: Reader, offset: int) -> statements.ResetFrontier:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.model.expressions.expression import Call, Column, Expr, columns, conjuncts, substitute
@@ -82,14 +82,14 @@ class _Flat:
     visible: Mapping[str, Expr]
 
 
-def _flat(node: Node, extent: Extent | None, label: str, taken: set[str]) -> _Flat:
-    """Return an input as joins, or as a leaf."""
+def _flat(node: Node, extent: Extent | None, label: str, taken: set[str], wanted: Sequence[str]) -> _Flat:
+    """Return an input as joins, or as a leaf whose columns have the wanted names, if no others have them."""
     inner = _looked_through(node) if extent is None else None
     if inner is not None:
         taken.update(name for leaf in inner.leaves for name in leaf.names)
         return inner
     names = []
-    for name in node.schema.names:
+    for name in wanted:
         unique = name
         while unique in taken:
             unique += "_"
@@ -128,8 +128,8 @@ def _flat_join(node: nodes.Join) -> _Flat | None:
     if any(not columns(expr).isdisjoint(HIDDEN) for expr in read):
         return None
     taken = set[str]()
-    left = _flat(node.left, node.left_extent, node.left_alias, taken)
-    right = _flat(node.right, node.right_extent, node.right_alias, taken)
+    left = _flat(node.left, node.left_extent, node.left_alias, taken, node.left.schema.names)
+    right = _flat(node.right, node.right_extent, node.right_alias, taken, node.right_names)
     if set(_names(left)) & set(_names(right)):
         return None
     shown = zip(node.right.schema.names, node.right_names, strict=True)

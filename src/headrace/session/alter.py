@@ -38,6 +38,12 @@ def setting_of(statement: Alter) -> Setting:
     """Return the setting that an ALTER chooses."""
     written = statement.setting
     name = written.text.lower()
+    if name == "plan":
+        raise QueryError(
+            "plan is set for each query by itself",
+            span=written.span,
+            hint="write ALTER QUERY name SET plan = '((a b) c)', 'mjoin', 'left-deep' or 'auto'",
+        )
     if name not in SETTINGS:
         promised = f"promises stand in parentheses: SET ({written.text} ...)" if name in OPTIONS else None
         hint = promised or did_you_mean(written.text, list(SETTINGS))

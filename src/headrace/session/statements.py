@@ -39,6 +39,7 @@ from headrace.session.forecast import forecast_together, measured
 from headrace.session.frontiers import reset_frontier
 from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
+from headrace.session.plans import migrate, said, set_plan
 from headrace.session.promises import check_promises, unshed_places
 from headrace.session.replacing import Kept, compare, replaced_by, with_state
 from headrace.session.rules import create_rule, create_sink, declare_event, enable_rule
@@ -94,8 +95,12 @@ class Statements:
                 transaction.turn(statement, self._deployment.now())
             case statements.Drop():
                 transaction.drop(statement)
+            case statements.Alter(query=query, setting=setting) if query and setting.text.lower() == "plan":
+                self._plan(statement, transaction)
             case statements.Alter():
                 transaction.alter(statement)
+            case statements.Migrate():
+                self._plan(statement, transaction)
             case statements.AlterPromises():
                 self._promise(statement, transaction)
             case statements.ResetFrontier():
@@ -208,6 +213,20 @@ class Statements:
                 statement.option_spans,
             )
 
+    def _plan(self, statement: statements.Alter | statements.Migrate, transaction: Transaction) -> None:
+        """Change the join tree of a query, or give it free."""
+        assert statement.query is not None
+        query, running = transaction.altered(statement.query), transaction.deployed
+        boxes = self._deployment.control.migrations.boxes
+        if isinstance(statement, statements.Migrate):
+            commands = migrate(statement, query, running, boxes)
+        else:
+            commands = set_plan(query, statement.value, running, boxes)
+        text = said(query.query, commands, running)
+        for command in commands:
+            transaction.send(command)
+        transaction.outcomes.append(lambda: Message(text))
+
     def _show(self, statement: statements.Show, transaction: Transaction) -> Outcome:
         return show(
             statement.what,
@@ -224,6 +243,7 @@ class Statements:
                 "planning": left_requests(self._deployments.directory),
                 "tasks": self._statistics.stores,
             },
+            self._deployment.control.migrations,
         ).redacted()
 
     def _describe(self, statement: statements.Describe, transaction: Transaction) -> None:

@@ -64,7 +64,14 @@ from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
 _GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, UseTree)
-_GRAPH_STAYS_SET = (settings.ShedShare, settings.Scheduler, settings.Fairness, settings.Eligibility, settings.Budget)
+_GRAPH_STAYS_SET = (
+    settings.ShedShare,
+    settings.Scheduler,
+    settings.Fairness,
+    settings.Eligibility,
+    settings.Budget,
+    settings.Plan,
+)
 
 
 #: In each micro-batch whose number this divides, joins of several inputs report samples of their keys.

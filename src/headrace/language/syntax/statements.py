@@ -35,6 +35,8 @@ Shown: TypeAlias = Literal[
     "SETTINGS",
     "BUCKETS",
     "STORES",
+    "PLANS",
+    "MIGRATIONS",
 ]
 
 
@@ -219,6 +221,18 @@ class ResetFrontier:
 
 
 @dataclass(frozen=True, slots=True)
+class Migrate:
+    """ALTER QUERY query MIGRATE TO 'plan' [USING MOVING STATE | STEPWISE [WITHIN 'time'] | PARALLEL TRACK]."""
+
+    text: str
+    offset: int
+    query: Name
+    plan: Name
+    how: Literal["moving", "stepwise", "parallel"] | None
+    within: int | None  # microseconds
+
+
+@dataclass(frozen=True, slots=True)
 class AlterPromises:
     """ALTER QUERY query SET (latency '200 ms' MUST, ...): changes these promises; the value NONE removes one."""
 
@@ -299,6 +313,7 @@ Statement: TypeAlias = (
     | Drop
     | Alter
     | AlterPromises
+    | Migrate
     | ResetFrontier
     | Tell
     | Show

@@ -12,6 +12,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    Plan,
     Scheduler,
     Setting,
     ShedShare,
@@ -31,9 +32,10 @@ DEFAULTS: Mapping[str, Setting] = {
     "ets": Ets(),
     "feedback": FeedbackReach(),
     "shedding": ShedShare(None),
+    "plan": Plan(fixed=False),
 }
 #: Settings that only queries have.
-_OF_QUERIES = ("shedding",)
+_OF_QUERIES = ("shedding", "plan")
 
 
 def show_settings(running: Running, budget: int | None) -> Listing:
@@ -50,6 +52,8 @@ def setting_text(setting: Setting, budget: int | None = None) -> str:
             return where
         case ShedShare(share=share):
             return "auto" if share is None else f"{share:g}" if share else "off"
+        case Plan(fixed=fixed):
+            return "fixed" if fixed else "auto"
         case Fairness(mode=mode, period=period):
             return f"oldest {format_duration(period // 1000)}" if mode == "oldest" else mode
         case Eligibility(tuples=tuples, waited=waited):

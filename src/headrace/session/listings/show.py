@@ -10,11 +10,13 @@ from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, whole_of
 from headrace.control.decision_log import Decided
+from headrace.control.migration_log import MigrationLog
 from headrace.engine.statistics import QueryStatistics, RuleStatistics, Statistics, StreamStatistics
 from headrace.errors import HeadraceError
 from headrace.graph.naming import Names
 from headrace.model.qos import Qos, format_qos
 from headrace.model.time import MILLISECOND, format_duration, format_instant
+from headrace.session.listings.plans import show_migrations, show_plans
 from headrace.session.listings.settings import setting_text, show_settings
 from headrace.session.outcome import Listing
 from headrace.session.promises import unshed_places
@@ -39,6 +41,7 @@ def show(
     budget: int | None = None,
     buckets: Sequence[BucketNote] = (),
     stores: Mapping[str, Mapping[str, Requests]] | None = None,
+    migrations: MigrationLog | None = None,
 ) -> Listing:
     """List the definitions of a kind, or the statistics of every vertex; after a `failure` no query runs.
 
@@ -86,6 +89,10 @@ def show(
             return _buckets(buckets)
         case "STORES":
             return _stores(stores or {})
+        case "PLANS":
+            return show_plans(running, {} if migrations is None else migrations.boxes)
+        case "MIGRATIONS":
+            return show_migrations([] if migrations is None else migrations.all())
         case _:
             return _operators(names_in(running), statistics)
 

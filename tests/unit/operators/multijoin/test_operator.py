@@ -49,7 +49,7 @@ class Planted(MultiJoin, frozen=True, tag="planted"):
 
 
 def planted(spec: MultiJoin, tree: Tree) -> Planted:
-    return Planted(*(getattr(spec, name) for name in MultiJoin.__struct_fields__[:6]), tree=tree)
+    return Planted(spec.inputs, spec.names, spec.extents, spec.classes, spec.terms, spec.expiry, spec.labels, tree)
 
 
 def script_of(spec: MultiJoin, seed: int, count: int = 8) -> tuple[list[tuple[int, Element]], list[Tuple]]:
@@ -73,7 +73,8 @@ def script_of(spec: MultiJoin, seed: int, count: int = 8) -> tuple[list[tuple[in
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_operator_keeps_its_contract(shape: Shape) -> None:
-    for seed, spans in enumerate(([5, 2, 8], [3, None, 0, 4])):
+    windows: list[list[int | None]] = [[5, 2, 8], [3, None, 0, 4]]
+    for seed, spans in enumerate(windows):
         spec = join_of(shape, spans)
         tree = random.Random(seed).choice(TREES[len(spans)])
         script, taken = script_of(spec, seed, 6)

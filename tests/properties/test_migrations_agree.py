@@ -1,0 +1,181 @@
+"""Changes of join trees at any moment, by every strategy, lose and repeat nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from headrace.catalog.catalog import Catalog
+from headrace.hosts.local import LocalDeployment
+from headrace.language.parser import parse
+from headrace.language.syntax.statements import Select
+from headrace.model.page import Page
+from headrace.plan.binding.binder import bind
+from headrace.session import Session, Started
+from headrace.testing.clock import VirtualClock
+from headrace.testing.migrations import SHAPES, STRATEGIES, TREES, Run, Shape, join_of, random_tuples
+from headrace.testing.oracle.oracle import Row, answer, as_multiset, rows_of
+from headrace.testing.strategies.queries import STREAMS, stream_histories, stream_statements
+from headrace.testing.streams import page
+
+CATALOG = Catalog()
+for definition in STREAMS:
+    CATALOG.add(definition)
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "6"))
+
+
+class Changes(RuleBasedStateMachine):
+    """Pages, bounds, changes of plan, portions and restarts in any order."""
+
+    @initialize(
+        shape=st.sampled_from(("one key", "one key", *SHAPES)),
+        spans=st.lists(st.sampled_from([0, 2, 5, 8, None]), min_size=3, max_size=4),
+    )
+    def begin(self, shape: Shape, spans: list[int | None]) -> None:
+        self.run = Run(join_of(shape, spans))
+        self.ids = iter(range(10**6))
+        self.bounds = [0] * len(spans)
+
+    @rule(port=st.integers(0, 3), ahead=st.lists(st.integers(0, 4), min_size=1, max_size=3), seed=st.integers(0, 99))
+    def push(self, port: int, ahead: list[int], seed: int) -> None:
+        port %= len(self.bounds)
+        times = [self.bounds[port] + more for more in ahead]
+        self.run.push(port, random_tuples(random.Random(seed), self.ids, port, times))
+
+    @rule(port=st.integers(0, 3), more=st.integers(1, 4))
+    def bound(self, port: int, more: int) -> None:
+        port %= len(self.bounds)
+        self.bounds[port] += more
+        self.run.bound(port, self.bounds[port])
+
+    @rule(number=st.integers(0, 10**6), how=st.sampled_from(STRATEGIES), portion=st.sampled_from([1, 3, 1000]))
+    def change(self, number: int, how: str, portion: int) -> None:
+        trees = TREES[len(self.bounds)]
+        self.run.change(trees[number % len(trees)], how, portion)  # type: ignore[arg-type]
+
+    @rule()
+    def advance(self) -> None:
+        self.run.operator.advance()
+
+    @rule()
+    def restore(self) -> None:
+        self.run.restore()
+
+    @invariant()
+    def nothing_is_missing_or_too_much(self) -> None:
+        if hasattr(self, "run"):
+            assert self.run.difference() == (0, 0)
+
+
+Changes.TestCase.settings = settings(
+    deadline=None,
+    max_examples=3 * EXAMPLES,
+    stateful_step_count=25,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.shrink],
+)
+test_changes_at_any_moment = pytest.mark.slow(Changes.TestCase)
+
+
+@st.composite
+def joins(draw: st.DrawFn) -> str:
+    """Draw a join of three streams by one key."""
+    window = st.sampled_from(["RANGE 2 SECONDS", "RANGE 5 SECONDS", "RANGE 9 SECONDS", "NOW", "UNBOUNDED"])
+    a, b, c = (f"{stream.name} [{draw(window)}] AS {x}" for stream, x in zip(STREAMS, "xyz", strict=True))
+    other = draw(st.sampled_from("xy"))
+    residual = draw(st.sampled_from(["", " AND x.n <> z.n"]))
+    on = f"x.item = y.item JOIN {c} ON {other}.item = z.item{residual}"
+    return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {a} JOIN {b} ON {on}"
+
+
+PLANS = ("((x y) z)", "(x (y z))", "((x z) y)", "mjoin", "left-deep")
+USING = ("MOVING STATE", "STEPWISE WITHIN '1 us'", "STEPWISE", "PARALLEL TRACK")
+
+
+def run_changing(
+    text: str,
+    histories: dict[str, Sequence[Row]],
+    buckets: int,
+    changes: Sequence[tuple[str, str]],
+    more: Sequence[str],
+) -> tuple[list[Row], int]:
+    """Push every tuple at its time; change the plan after some of them, with other statements in between."""
+    arrivals = []
+    for stream in STREAMS:
+        newest = -(2**62)
+        for row in histories[stream.name]:
+            newest = max(newest, row.ts)
+            arrivals.append((newest, stream.name, row))
+    arrivals.sort(key=lambda arrival: arrival[:2])
+    schemas = {stream.name: stream.schema for stream in STREAMS}
+    found: list[Row] = []
+
+    def take(batch: int, pages: Sequence[Page]) -> None:
+        found.extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
+
+    with Session(host="local", buckets=buckets) as session:
+        assert isinstance(session.deployment, LocalDeployment)
+        session.deployment.clock = clock = VirtualClock(arrivals[0][0] if arrivals else 0)
+        session.deployment.forgetful = buckets % 2 == 0
+        session.execute(stream_statements())
+        (started,) = session.execute(f"CREATE QUERY live AS {text} INTO MEMORY")
+        assert isinstance(started, Started)
+        session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
+        for number, (time, name, row) in enumerate(arrivals):
+            plan, using = changes[number % len(changes)]
+            if using == "PARALLEL TRACK" and "UNBOUNDED" in text:
+                using = "STEPWISE WITHIN '1 us'"
+            if number % 2 == 0:
+                session.execute(f"ALTER QUERY live MIGRATE TO '{plan}' USING {using}")
+            if more:
+                session.execute(more[number % len(more)])
+            clock.advance(max(0, time - clock.now()))
+            session.push(name, page(schemas[name], [row]).visible().to_dicts())
+            session.deployment.step()
+        session.drain(timeout=30)
+        migrations = session.deployment.control.migrations.all()
+        assert all(entry.ended is not None for entry in migrations)
+    return found, len(migrations)
+
+
+@pytest.mark.slow
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.generate, Phase.shrink],
+)
+@given(
+    joins(),
+    stream_histories(most=6),
+    st.integers(1, 4),
+    st.lists(st.tuples(st.sampled_from(PLANS), st.sampled_from(USING)), min_size=1, max_size=4),
+    st.lists(
+        st.sampled_from(
+            [
+                "ALTER SYSTEM SET budget = '1 ms'",
+                "ALTER SYSTEM SET budget = 'off'",
+                "ALTER SYSTEM SET ets = 'periodic 3 s'",
+                "ALTER QUERY live SET scheduler = 'chain'",
+                "ALTER QUERY live SET shedding = 0",
+                "DESIRE live WHERE a > 1",
+            ]
+        ),
+        max_size=3,
+    ),
+)
+def test_queries_whose_plan_changes_between_micro_batches_agree_with_the_oracle(
+    text, histories, buckets, changes, more
+):
+    note(text)
+    (statement,) = parse(text)
+    assert isinstance(statement, Select)
+    expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
+    found, _ = run_changing(text, histories, buckets, changes, more)
+    assert as_multiset(found) == expected

@@ -1,0 +1,195 @@
+"""Plans of joins of several streams: how they are shown, set and changed while a query runs."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from headrace.errors import HeadraceError, NameFault, QueryError, SyntaxFault
+from headrace.session import Session
+from headrace.session.outcome import Listing, Message
+from headrace.testing.watching import local_host
+
+STREAMS = "".join(
+    f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 1 SECONDS FROM MEMORY;" for name in "abcd"
+)
+JOIN = (
+    "SELECT x.v AS a, y.v AS b, z.v AS c FROM a [RANGE 20 SECONDS] AS x JOIN b [RANGE 20 SECONDS] AS y ON x.k = y.k "
+    "JOIN c [RANGE 20 SECONDS] AS z ON y.k = z.k"
+)
+START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with Session(tmp_path / "run", host="local", buckets=2) as opened:
+        opened.execute(f"{STREAMS} CREATE QUERY q AS {JOIN} INTO MEMORY")
+        yield opened
+
+
+def feed(session: Session, start: int, count: int = 10) -> None:
+    for port, name in enumerate("abc"):
+        rows = [
+            {"at": START + datetime.timedelta(seconds=i), "k": (i + port) % 4, "v": 100 * port + i}
+            for i in range(start, start + count)
+        ]
+        session.push(name, rows)
+    local_host(session).step()
+
+
+def listed(session: Session, what: str) -> list[dict[str, object]]:
+    (listing,) = session.execute(f"SHOW {what}")
+    assert isinstance(listing, Listing)
+    return [dict(zip(listing.columns, row, strict=True)) for row in listing.rows]
+
+
+def results(session: Session) -> Counter[tuple[object, ...]]:
+    return Counter(tuple(row.values()) for row in session.results("q"))
+
+
+def expected(until: int) -> Counter[tuple[int, int, int]]:
+    rows = [[(i, (i + port) % 4, 100 * port + i) for i in range(until)] for port in range(3)]
+    return Counter(
+        (a[2], b[2], c[2])
+        for a in rows[0]
+        for b in rows[1]
+        for c in rows[2]
+        if a[1] == b[1] == c[1] and max(a[0], b[0], c[0]) - min(a[0], b[0], c[0]) <= 20
+    )
+
+
+def said(session: Session, text: str) -> str:
+    (message,) = session.execute(text)
+    assert isinstance(message, Message)
+    return message.text
+
+
+def test_explain_shows_the_joins_as_one(session: Session) -> None:
+    shown = session.explain("SELECT 1 AS one FROM a [NOW] JOIN b [NOW] ON a.k = b.k JOIN c [NOW] ON a.k = c.k")
+    assert "Join a [RANGE 0 us] with b [RANGE 0 us] with c [RANGE 0 us] ON k = k_1 = k_2" in shown
+    assert shown.count("Join") == 1
+
+
+def test_a_plan_is_changed_and_shown(session: Session) -> None:
+    feed(session, 0)
+    (before,) = listed(session, "PLANS")
+    assert before["plan"] == "((x y) z)"
+    assert before["chosen by"] == "default"
+    assert before["rows"] == 30
+    assert before["joined rows"]
+    assert said(session, "ALTER QUERY q SET plan = '((z y) x)'") == "q: plan ((z y) x) by moving state"
+    feed(session, 10)
+    (after,) = listed(session, "PLANS")
+    assert (after["plan"], after["chosen by"]) == ("((z y) x)", "ALTER, fixed")
+    (change,) = listed(session, "MIGRATIONS")
+    assert (change["from"], change["to"], change["using"], change["state"]) == (
+        "((x y) z)", "((z y) x)", "moving state", "done",
+    )  # fmt: skip
+    assert change["rows built"]
+    assert said(session, "ALTER QUERY q SET plan = 'auto'") == "q: the plan is free to change"
+    feed(session, 20)
+    assert listed(session, "PLANS")[0]["chosen by"] == "ALTER"
+    session.drain(timeout=30)
+    assert results(session) == expected(30)
+
+
+@pytest.mark.parametrize("using", ["", "USING MOVING STATE", "USING STEPWISE WITHIN '20 us'", "USING PARALLEL TRACK"])
+def test_each_way_to_migrate_gives_all_results(session: Session, using: str) -> None:
+    feed(session, 0)
+    session.execute(f"ALTER QUERY q MIGRATE TO 'mjoin' {using}")
+    feed(session, 10)
+    session.execute(f"ALTER QUERY q MIGRATE TO '(x (y z))' {using}")
+    states: list[Sequence[object]] = []
+    for start in range(20, 80, 10):
+        feed(session, start)
+        states.append([entry["state"] for entry in listed(session, "MIGRATIONS")])
+    assert states[-1] == ["done", "done"]
+    assert (["done", "running"] in states) == ("PARALLEL" in using or "WITHIN" in using)
+    assert listed(session, "PLANS")[0]["plan"] == "(x (y z))"
+    session.drain(timeout=30)
+    assert results(session) == expected(80)
+
+
+def test_a_plan_survives_a_restart_in_the_middle_of_a_change(tmp_path: Path) -> None:
+    with Session(tmp_path / "run", host="local", buckets=2) as session:
+        session.execute(f"{STREAMS} CREATE QUERY q AS {JOIN} INTO FILES (path '{tmp_path}/out')")
+        feed(session, 0)
+        session.execute("ALTER QUERY q MIGRATE TO '(x (y z))' USING STEPWISE WITHIN '5 us'")
+        local_host(session).step()
+        assert listed(session, "PLANS")[0]["change"]
+    with Session(tmp_path / "run", host="local", buckets=2) as session:
+        feed(session, 10)
+        session.drain(timeout=30)
+        assert [entry["state"] for entry in listed(session, "MIGRATIONS")] == ["done"]
+        assert session.statistics().queries["q"].results > 0
+
+
+def test_more_rows_to_build_cause_further_micro_batches(session: Session) -> None:
+    feed(session, 0)
+    session.execute("ALTER QUERY q MIGRATE TO '(x (y z))' USING STEPWISE WITHIN '5 us'")
+    for _ in range(20):
+        local_host(session).step()
+    (change,) = listed(session, "MIGRATIONS")
+    assert change["state"] == "done"
+    assert int(str(change["micro-batches"])) > 2
+
+
+def test_a_change_of_one_query_says_who_shares_the_join(session: Session) -> None:
+    session.execute("CREATE QUERY r AS SELECT a FROM q INTO MEMORY")
+    assert "r shares this join" in said(session, "ALTER QUERY q SET plan = 'mjoin'")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault", "message"),
+    [
+        ("ALTER QUERY q SET plan = '((x y) w)'", NameFault, "there is no input 'w' in the join"),
+        ("ALTER QUERY q SET plan = '(x y)'", NameFault, "lacks z"),
+        ("ALTER QUERY q SET plan = '((x y) (z x))'", NameFault, "x stands twice"),
+        ("ALTER QUERY q SET plan = '((x y) z'", SyntaxFault, "lacks a closing parenthesis"),
+        ("ALTER QUERY q SET plan = ''", NameFault, "lacks x, y, z"),
+        ("ALTER QUERY nobody SET plan = 'mjoin'", NameFault, "no running query 'nobody'"),
+        ("ALTER SYSTEM SET plan = 'mjoin'", QueryError, "plan is set for each query by itself"),
+        ("ALTER QUERY two SET plan = 'mjoin'", QueryError, "a join of two streams has one plan only"),
+        ("ALTER QUERY two MIGRATE TO 'mjoin'", QueryError, "a join of two streams has one plan only"),
+        ("ALTER QUERY none SET plan = 'auto'", QueryError, "it joins no streams"),
+        ("ALTER QUERY outer_ SET plan = 'mjoin'", QueryError, "outer joins cannot be made in another order"),
+        ("ALTER QUERY counted SET plan = 'mjoin'", QueryError, "windows of ROWS"),
+        ("ALTER QUERY apart SET plan = 'mjoin'", QueryError, "no key that all streams have"),
+        ("ALTER QUERY ever MIGRATE TO 'mjoin' USING PARALLEL TRACK", QueryError, "a parallel track would never end"),
+        ("ALTER QUERY q MIGRATE TO 'mjoin' USING MAGIC", SyntaxFault, "expected STEPWISE"),
+        ("ALTER QUERY q MIGRATE TO 'mjoin' USING STEPWISE WITHIN 'soon'", SyntaxFault, "soon"),
+        ("ALTER QUERY q MIGRATE '(x y z)'", SyntaxFault, "expected TO"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_its_reason(
+    session: Session, text: str, fault: type[HeadraceError], message: str
+) -> None:
+    two = "FROM a [NOW] AS x JOIN b [NOW] AS y ON x.k = y.k"
+    session.execute(
+        f"CREATE QUERY two AS SELECT x.v {two} INTO MEMORY; CREATE QUERY none AS SELECT v FROM a INTO MEMORY;"
+        f"CREATE QUERY outer_ AS SELECT x.v {two} LEFT JOIN c [NOW] AS z ON x.k = z.k INTO MEMORY;"
+        f"CREATE QUERY counted AS SELECT x.v {two} JOIN c [ROWS 3] AS z ON x.k = z.k INTO MEMORY;"
+        f"CREATE QUERY apart AS SELECT x.v {two} JOIN c [NOW] AS z ON y.v = z.v INTO MEMORY;"
+        f"CREATE QUERY ever AS SELECT x.v {two} JOIN c [UNBOUNDED] AS z ON y.k = z.k INTO MEMORY;"
+    )
+    with pytest.raises(fault, match=message) as refused:
+        session.execute(text)
+    assert refused.value.span is not None
+    assert not listed(session, "MIGRATIONS")
+
+
+def test_the_join_of_a_stint_begins_with_the_tree_that_was_set(session: Session) -> None:
+    feed(session, 0)
+    session.execute("ALTER QUERY q SET plan = 'mjoin'")
+    feed(session, 10)
+    session.execute("STOP QUERY q")
+    local_host(session).step()
+    with pytest.raises(HeadraceError):
+        session.execute("ALTER QUERY q SET plan = 'left-deep'")
+    session.execute("START QUERY q")
+    feed(session, 20)
+    assert listed(session, "PLANS")[0]["plan"] == "(x y z)"
