@@ -60,7 +60,7 @@ def test_killing_python_workers_loses_and_repeats_nothing(case):
     killed = 0
     for _ in range(4):
         wait_for_batches(checkpoint, 2, is_over=ended(process))
-        workers = _workers(process.pid)
+        workers = workers_of(process.pid)
         if workers:
             os.kill(chance.choice(workers), signal.SIGKILL)
             killed += 1
@@ -86,7 +86,7 @@ def test_a_driver_that_was_stopped_and_replaced_cannot_deliver_when_it_goes_on(c
     assert written(directory / "out", answers) == answers
 
 
-def _workers(leader: int) -> list[int]:
+def workers_of(leader: int) -> list[int]:
     """Forked workers (their parent is a worker daemon) below a process."""
     parents = {}
     commands = {}

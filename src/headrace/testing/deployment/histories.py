@@ -219,4 +219,27 @@ PRESSED = History(
     tick=1_000_000,
 )
 
-HISTORIES = (WINDOWS, REPLACED, JOINED, FAILING, RULES, FEEDBACK, REPORTS, STARTED, ROLLED, TIMED, PRESSED)
+TRIPLES = """CREATE QUERY triples AS
+  SELECT x.k, x.v AS a, y.v AS b, z.v AS c
+  FROM s [RANGE 9 SECONDS] AS x JOIN t [RANGE 9 SECONDS] AS y ON x.k = y.k JOIN s [RANGE 4 SECONDS] AS z ON y.k = z.k
+  INTO FILES (path '{out}/triples', format 'json');"""
+MIGRATED = History(
+    "a plan that changes in every way",
+    (
+        Execute(STREAMS + TRIPLES),
+        Push("s", FIRST),
+        Push("t", FIRST),
+        Execute("ALTER QUERY triples MIGRATE TO '(x (y z))' USING STEPWISE WITHIN '1 us';"),
+        Push("s", SECOND),
+        Execute("ALTER QUERY triples MIGRATE TO '((x z) y)' USING PARALLEL TRACK;"),
+        Push("t", SECOND),
+        Restart(),
+        Execute("ALTER QUERY triples SET plan = 'left-deep';"),
+        Push("t", THIRD),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=10,
+)
+
+HISTORIES = (WINDOWS, REPLACED, JOINED, FAILING, RULES, FEEDBACK, REPORTS, STARTED, ROLLED, TIMED, PRESSED, MIGRATED)
