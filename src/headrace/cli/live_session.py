@@ -73,14 +73,19 @@ def open_session(
     launch: Launch | None = None,
     take_over: bool = False,
     restart: bool = True,
+    announces: bool = True,
 ) -> Session:
-    """Make a session; on Spark, look for Java first, so that a missing one gives a clear message."""
+    """Make a session; on Spark, look for Java first, so that a missing one gives a clear message.
+
+    One that `announces` its start shows on the terminal that Spark is starting.
+    """
     if host is Host.local:
         return Session(checkpoint, host="local", buckets=buckets, take_over=take_over)
     launch = launch or Launch()
     if GATEWAY not in os.environ:  # else Java is running: spark-submit has started it
         java.prepare()
-    return AnnouncingSession(
+    make = AnnouncingSession if announces else Session
+    return make(
         checkpoint,
         host="spark",
         buckets=buckets,

@@ -27,6 +27,7 @@ from headrace.cli import (
 from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
 from headrace.cli.prompt import shell
+from headrace.cli.serving import serve
 from headrace.hosts.spark.starting.settings import DEBUG
 
 app = typer.Typer(
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("sql", epilog=shell.EXAMPLES)(shell.sql)
+app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
 app.command("submit", epilog=submit.EXAMPLES)(submit.submit)
 app.command("pack", epilog=pack.EXAMPLES)(pack.pack)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)

@@ -16,6 +16,13 @@ from headrace.model.page import Page
 from headrace.model.schema import Schema
 
 OPTIONS = ("rows",)
+_is_silent = False
+
+
+def silence() -> None:
+    """Let no sink of this process write: whoever wants results follows them in another way."""
+    global _is_silent
+    _is_silent = True
 
 
 def check_console(connector: Connector) -> None:
@@ -43,7 +50,7 @@ class ConsoleSink:
         if batch <= self._last:
             return
         self._last = batch
-        if frames:
+        if frames and not _is_silent:
             out = self._out or sys.stdout
             out.write(block(f"{self._query} #{batch}", pl.concat(frames).select(self._schema.names), self._most))
             out.flush()

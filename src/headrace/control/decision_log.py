@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -38,12 +39,20 @@ class Decided(Struct, frozen=True):
         return self.decision.reason
 
 
+class Numbered(NamedTuple):
+    """The decisions that are kept, newest last, and the number of the newest; numbers hold within a process."""
+
+    newest: int
+    decisions: Sequence[Decided]
+
+
 class DecisionLog:
     """The decisions of a checkpoint, newest last."""
 
     def __init__(self, directory: Path) -> None:
         self._lines = LineFile(directory / "decisions.jsonl")
         self._known: list[Decided] | None = None
+        self._deleted = 0  # by this process
 
     def add(self, time: int, decisions: Sequence[Decision]) -> None:
         """Append decisions; old ones are deleted when there are many."""
@@ -52,11 +61,17 @@ class DecisionLog:
         new = [Decided(time, decision) for decision in decisions]
         known = [*self.all(), *new]
         if len(known) > 2 * MIN_KEPT:
+            self._deleted += len(known) - MIN_KEPT
             known = known[-MIN_KEPT:]
             self._lines.replace(map(msgspec.json.encode, known))
         else:
             self._lines.append([msgspec.json.encode(decided) for decided in new])
         self._known = known
+
+    def numbered(self) -> Numbered:
+        """Return all decisions that are kept, and the number of the newest."""
+        known = self.all()
+        return Numbered(self._deleted + len(known), known)
 
     def all(self) -> list[Decided]:
         """Return all decisions that are kept."""

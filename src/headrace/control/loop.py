@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -26,6 +26,11 @@ class ControlLoop:
         self.latest: Observation | None = None
         self._monitor = Monitor()
         self._memory = Memory()
+
+    @property
+    def began(self) -> Mapping[str, int]:
+        """Return when each query was first seen, in microseconds."""
+        return self._memory.began
 
     def resume(self, budget: int | None, unread: frozenset[str]) -> None:
         """Continue with a budget (nanoseconds), and streams that are left unread."""

@@ -29,6 +29,7 @@ from headrace.connectors.spool import Spooled, exchange_spool, stream_spool
 from headrace.driver.deployed import notes_in
 from headrace.driver.exchanges import clear_parts, parts_after
 from headrace.driver.failed_results import FailedResults
+from headrace.driver.moment import Moment
 from headrace.driver.progress import Progress, change_progress, mark_ended, read_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
 from headrace.driver.rules.raising import caused_bounds, raisers
@@ -53,6 +54,9 @@ from headrace.worker.wire import Report, Row
 _LOG = logging.getLogger(__name__)
 
 Subscriber = Callable[[int, Sequence[Page]], None]
+#: Takes the results of any query: the micro-batch, the query, its columns, pages, and the number of rows that tasks
+#: wrote to files instead. It is called within the delivery, so it only keeps references.
+Reader = Callable[[int, str, Schema, Sequence[Page], int], None]
 #: Files of so many queries are written at once: most of the time goes into waiting for the disk.
 _WRITERS = 8
 #: Subscribers take Python values.
@@ -73,6 +77,8 @@ class Delivery:
         self.reports: list[Report] = []  # of the last micro-batch
         self.sinks: dict[str, list[Sink]] = {}
         self.subscribers: dict[str, list[Subscriber]] = {}
+        self.readers: list[Reader] = []
+        self.watchers: list[Callable[[Moment], None]] = []  # called after each micro-batch; they only keep references
         self.bounds: dict[str, int] = {}  # of the ends of the graph
         self.demanded: dict[int, Sequence[Page]] = {}  # answers to the newest demands, by number
         self.commands = 0  # in force in the last micro-batch
@@ -270,6 +276,8 @@ class Delivery:
                     else:
                         sink.write(batch, pages)
             self._tell(batch, result, failed)
+            if result.count and self.readers:
+                self._show_results(batch, result, queries[result.query].schema)
             if result.query in rules:
                 self.reactions.outbox.keep(result.query, failed.failures)
             elif failed.failures:
@@ -299,6 +307,23 @@ class Delivery:
             except Exception:
                 self._failed_subscribers[result.query] += 1
                 _LOG.exception("a subscriber of %s raised; the deployment goes on", result.query)
+
+    def _show_results(self, batch: int, result: QueryResults, schema: Schema) -> None:
+        """Give results to those who read all queries; an error of theirs does not stop the deployment."""
+        hidden = result.count - sum(map(len, result.pages))
+        for reader in self.readers:
+            try:
+                reader(batch, result.query, schema, result.pages, hidden)
+            except Exception:
+                _LOG.exception("a reader of the results of %s raised; the deployment goes on", result.query)
+
+    def show(self, moment: Moment) -> None:
+        """Tell watchers that a micro-batch is over; an error of theirs does not stop the deployment."""
+        for watcher in self.watchers:
+            try:
+                watcher(moment)
+            except Exception:
+                _LOG.exception("a watcher of the deployment raised; the deployment goes on")
 
     def _remember(
         self,

@@ -10,6 +10,7 @@ from headrace.commands.log import CommandLog
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployed
+from headrace.driver.moment import Moment
 from headrace.driver.progress import guide, read_progress
 from headrace.driver.relaying import Relaying
 from headrace.driver.stints import stint_commands
@@ -45,3 +46,18 @@ class Turn:
         self._log.append(*commands, *guidance.commands)
         if guidance.limits is not None:
             guide(self._directory, guidance.limits.budget, guidance.limits.streams)
+        if self._delivery.watchers and self.control.latest is not None:
+            self._delivery.show(
+                Moment(
+                    now=now,
+                    cores=cores,
+                    ended=ended,
+                    statistics=self._delivery.statistics,
+                    observation=self.control.latest,
+                    began=self.control.began,
+                    running=running,
+                    placement=deployed.placement,
+                    buckets=tuple(note for report in reports for note in report.buckets),
+                    decisions=self.control.decisions.numbered(),
+                )
+            )

@@ -145,13 +145,14 @@ class Session:
         is False they wait for `start()`.
         """
         statements = parse(text)
-        is_reading = all(isinstance(statement, Show | Describe | Explain | ExplainReplace) for statement in statements)
+        is_reading = all(map(_is_reading, statements))
         if not is_reading:
             self._own()
         transaction = self._prepare(text, statements)
         if transaction.commands and not self._started:
             self.prepare()
-        self._commit(transaction)
+        if not is_reading:
+            self._commit(transaction)
         if start and not is_reading and self._running().known:
             self.start()
             self.deployment.delivery.open(self._running())
@@ -162,6 +163,12 @@ class Session:
         if failure is not None and not is_reading:
             outcomes.append(Message(f"no query runs, because the deployment has failed: {failure.message}"))
         return outcomes
+
+    def check(self, text: str) -> bool:
+        """Check statements as `execute` does, without effect; return whether they would do more than read."""
+        statements = parse(text)
+        self._prepare(text, statements)
+        return not all(map(_is_reading, statements))
 
     def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
         """Return how the statements' queries would run: plan, optimized plan, graph."""
@@ -344,6 +351,19 @@ class Session:
             if self._temporary:
                 shutil.rmtree(self.directory, ignore_errors=True)
 
+    def own(self) -> None:
+        """Become the owner of the checkpoint now, and not with the first change; raise a fault that names another."""
+        self._own()
+
+    @property
+    def has_started(self) -> bool:
+        """Return whether the deployment was started, and not stopped."""
+        return self._started
+
+    def running(self) -> Running:
+        """Return what is in force after all commands so far."""
+        return self._running()
+
     def __enter__(self) -> Session:
         return self
 
@@ -453,6 +473,10 @@ def _deployment(
         launch=launch,
         restart=restart,
     )
+
+
+def _is_reading(statement: Statement) -> bool:
+    return isinstance(statement, Show | Describe | Explain | ExplainReplace)
 
 
 @contextmanager

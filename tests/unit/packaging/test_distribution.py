@@ -100,7 +100,14 @@ def test_heavy_packages_are_extras(wheel: Path) -> None:
     described = metadata(wheel)
     needed = [line for line in described.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert not [line for line in needed if line.startswith(("matplotlib", "confluent", "psycopg", "hypothesis"))]
-    assert set(described.get_all("Provides-Extra", [])) == {"kafka", "objects", "postgres", "testing", "experiments"}
+    assert set(described.get_all("Provides-Extra", [])) == {
+        "kafka",
+        "objects",
+        "postgres",
+        "serve",
+        "testing",
+        "experiments",
+    }
 
 
 def test_the_source_distribution_builds_the_same_wheel(source: Path, wheel: Path, tmp_path: Path) -> None:

@@ -181,6 +181,10 @@ class SparkDeployment:
         self.query = retried(writer.start)
         threading.Thread(target=self._watch, args=(writer, self.query), name="watch", daemon=True).start()
 
+    def warm(self) -> None:
+        """Start Spark, although there is no query yet: the first one then starts at once."""
+        self._session()
+
     def rescale(self, cores: int) -> Rescaled:
         return rescale(self.directory, cores, self._session())
 

@@ -1,0 +1,125 @@
+"""Streams, tables, queries, events and rules by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.language.names import did_you_mean
+from headrace.server import read
+from headrace.server.problems import Fault
+from headrace.server.route import Call
+from headrace.server.service import Service
+from headrace.server.views import (
+    GraphView,
+    OutboxView,
+    QueryView,
+    RuleView,
+    StreamView,
+    TableView,
+)
+
+
+def streams(call: Call) -> tuple[StreamView, ...]:
+    """Return all streams."""
+    service = call.server.service
+    catalog, running, figures = service.catalog, service.running, service.beats.figures
+    return tuple(read.stream_view(stream, catalog, running, figures) for stream in catalog.streams())
+
+
+def stream(call: Call) -> StreamView:
+    """Return a stream, with samples of its late and bad records that queries keep."""
+    service = call.server.service
+    catalog, name = service.catalog, call.names["name"]
+    known = next((each for each in catalog.streams() if each.name.lower() == name.lower()), None)
+    if known is None:
+        raise unknown("stream", name, [each.name for each in catalog.streams()])
+    return read.stream_view(known, catalog, service.running, service.beats.figures)
+
+
+def tables(call: Call) -> tuple[TableView, ...]:
+    """Return all tables."""
+    service = call.server.service
+    catalog, running = service.catalog, service.running
+    return tuple(read.table_view(table, catalog, running) for table in catalog.tables())
+
+
+def queries(call: Call) -> tuple[QueryView, ...]:
+    """Return all queries, views and events."""
+    service = call.server.service
+    names = read.query_names(service.catalog, service.running)
+    return tuple(view for name in names if (view := _query(call, name)) is not None)
+
+
+def query(call: Call) -> QueryView:
+    """Return a query, view or event."""
+    found = _query(call, call.names["name"])
+    if found is None:
+        raise unknown_query(call, call.names["name"])
+    return found
+
+
+def query_graph(call: Call) -> GraphView:
+    """Return the operators of a query."""
+    service = call.server.service
+    name = query_name(call)
+    return read.graph_view(name, service.running, service.beats.figures)
+
+
+def query_name(call: Call) -> str:
+    """Return the name of the query in the path, as it was written when it was created."""
+    service, name = call.server.service, call.names["name"]
+    for known in (*(each.query for each in service.running.added), *read.query_names(service.catalog, service.running)):
+        if known.lower() == name.lower():
+            return known
+    raise unknown_query(call, name)
+
+
+def rules(call: Call) -> tuple[RuleView, ...]:
+    """Return all rules."""
+    service = call.server.service
+    statistics, running = service.statistics, service.running
+    return tuple(read.rule_view(rule, running, statistics) for rule in service.catalog.rules())
+
+
+def rule(call: Call) -> RuleView:
+    """Return a rule."""
+    service, name = call.server.service, call.names["name"]
+    known = next((each for each in service.catalog.rules() if each.name.lower() == name.lower()), None)
+    if known is None:
+        raise unknown("rule", name, [each.name for each in service.catalog.rules()])
+    return read.rule_view(known, service.running, service.statistics)
+
+
+def outbox(call: Call) -> OutboxView:
+    """Return the calls that wait."""
+    return outbox_of(call.server.service)
+
+
+def outbox_of(service: Service) -> OutboxView:
+    """Return the calls that wait, by rule."""
+    counted = [(name, rule.waiting) for name, rule in service.statistics.rules.items() if rule.waiting]
+    fault = service.session.deployment.delivery.reactions.outbox.fault
+    return OutboxView(sum(waiting for _, waiting in counted), None if fault is None else str(fault), tuple(counted))
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> Fault:
+    """Return the answer for a name that stands for nothing."""
+    return Fault(404, f"there is no {kind} {name!r}", code="HR102", hint=did_you_mean(name, known))
+
+
+def unknown_query(call: Call, name: str) -> Fault:
+    """Return the answer for a query that is not there."""
+    service = call.server.service
+    return unknown("query", name, read.query_names(service.catalog, service.running))
+
+
+def _query(call: Call, name: str) -> QueryView | None:
+    service = call.server.service
+    return read.query_view(
+        name,
+        service.catalog,
+        service.running,
+        service.beats.figures,
+        service.shelves.view,
+        service.session.deployment.now(),
+    )

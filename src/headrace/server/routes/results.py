@@ -1,0 +1,149 @@
+"""Results of queries: what their shelves hold, and what comes, in the form that the client asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+
+import msgspec
+import polars as pl
+from starlette.responses import Response, StreamingResponse
+
+from headrace.server.follower import Follower
+from headrace.server.problems import Fault
+from headrace.server.route import Call
+from headrace.server.routes.definitions import query_name
+from headrace.server.shelf import Shelved
+from headrace.server.values import columns_in, columns_of, rows_in
+from headrace.server.views import ResultBatch, ResultsView, ShelfView
+
+JSON, NDJSON, EVENTS = "application/json", "application/x-ndjson", "text/event-stream"
+ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
+_FORMS = (JSON, NDJSON, EVENTS, ARROW, CSV)
+#: A stream that is silent for so many seconds says that it is alive.
+HEARTBEAT = 15.0
+#: At most so many rows in an answer that is not a stream.
+MOST_ROWS = 100_000
+
+
+async def results(call: Call) -> Response | ResultsView:
+    """Return the newest results of a query, or follow them."""
+    name = query_name(call)
+    form = _form(call)
+    if "follow" in call.options or form == EVENTS:
+        return await _follow(call, name, form)
+    after, limit = call.number("after", -1, least=-1), call.number("limit", 1000, least=1, most=MOST_ROWS)
+    service = call.server.service
+    entries, shelf = service.shelves.read(name, after)
+    view = service.shelves.view(name) or ShelfView("", False, 0, 0, None, None, 0, 0)
+    if form in (ARROW, CSV, NDJSON):
+        frame = pl.concat([entry.frame for entry in entries]).tail(limit) if entries else _empty(call, name)
+        return Response(_body(frame, form), media_type=form)
+    chosen: list[ResultBatch] = []
+    left = limit
+    for entry in reversed(entries):  # the newest that fit
+        if left <= 0:
+            break
+        frame = entry.frame.tail(left)
+        left -= frame.height
+        chosen.append(batch_view(entry, frame, entry.frame.height - frame.height + entry.hidden, safe=call.safe))
+    chosen.reverse()
+    newest = entries[-1].batch if entries else after
+    columns = columns_of(shelf.schema) if shelf is not None else columns_in(_empty(call, name))
+    return ResultsView(name, columns, tuple(chosen), newest, view)
+
+
+def batch_view(entry: Shelved, frame: pl.DataFrame, skipped: int, *, safe: bool) -> ResultBatch:
+    """Return the results of a micro-batch."""
+    return ResultBatch(entry.batch, round(entry.at * 1000), columns_in(frame), rows_in(frame, safe=safe), skipped)
+
+
+def _form(call: Call) -> str:
+    accepted = call.request.headers.get("accept", "")
+    for form in _FORMS:
+        if form in accepted:
+            return form
+    if "follow" in call.options:
+        return NDJSON
+    if not accepted or "*/*" in accepted or "application/*" in accepted:
+        return JSON
+    raise Fault(406, "there is no such form of results", hint=f"ask for one of {', '.join(_FORMS)}")
+
+
+def _empty(call: Call, name: str) -> pl.DataFrame:
+    running = call.server.service.running
+    added = next((query for query in running.added if query.query == name), None)
+    return pl.DataFrame() if added is None else pl.DataFrame(schema=added.schema.polars())
+
+
+def _body(frame: pl.DataFrame, form: str) -> bytes:
+    match form:
+        case "application/vnd.apache.arrow.stream":
+            buffer = io.BytesIO()
+            frame.write_ipc_stream(buffer)
+            return buffer.getvalue()
+        case "text/csv":
+            return _csv(frame)
+        case _:
+            return b"".join(msgspec.json.encode(row) + b"\n" for row in _objects(frame))
+
+
+def _objects(frame: pl.DataFrame) -> list[dict[str, object]]:
+    names = frame.columns
+    return [dict(zip(names, row, strict=True)) for row in rows_in(frame)]
+
+
+def _csv(frame: pl.DataFrame) -> bytes:
+    """Return a frame as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    strings = [name for name, dtype in frame.schema.items() if dtype == pl.String()]
+    risky = [pl.when(pl.col(n).str.contains(r"^[=+\-@\t\r]")).then("'" + pl.col(n)).otherwise(pl.col(n)).alias(n)
+             for n in strings]  # fmt: skip
+    rows = pl.DataFrame(
+        {column.name: _values_of(column) for column in frame.with_columns(risky)}, strict=False
+    ) if frame.width else frame  # fmt: skip
+    return rows.write_csv().encode()
+
+
+def _values_of(column: pl.Series) -> list[object]:
+    return [row[0] for row in rows_in(column.to_frame())]
+
+
+async def _follow(call: Call, name: str, form: str) -> Response:
+    """Send results as they come, until the client goes or the server stops."""
+    follower = Follower.of(call, name)
+    pieces = _pieces(call, follower, form)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(pieces, media_type=form, headers=headers)
+
+
+async def _pieces(call: Call, follower: Follower, form: str) -> AsyncIterator[bytes]:
+    with call.server.service.follows.reading(follower.query), call.server.live.listening(follower.query) as news:
+        yield b": follow\n\n" if form == EVENTS else b""
+        schema: pl.Schema | None = None
+        while not call.server.service.is_stopping:
+            for entry, frame, skipped in await asyncio.to_thread(follower.take):
+                if form == ARROW:
+                    if schema is not None and frame.schema != schema:
+                        return  # an Arrow stream has one schema; the client asks again
+                    schema = frame.schema
+                    yield _body(frame, ARROW)
+                else:
+                    yield _piece(entry, frame, skipped, form)
+            if follower.is_over:
+                return
+            try:
+                await asyncio.wait_for(news.wait(), HEARTBEAT)
+                news.clear()
+            except TimeoutError:
+                yield b": alive\n\n" if form == EVENTS else b"\n" if form == NDJSON else b""
+        if form == EVENTS:
+            yield b"event: stopping\ndata: {}\n\n"
+
+
+def _piece(entry: Shelved, frame: pl.DataFrame, skipped: int, form: str) -> bytes:
+    if form == EVENTS:
+        data = msgspec.json.encode(batch_view(entry, frame, skipped, safe=True))
+        return b"id: %d\nevent: results\ndata: %s\n\n" % (entry.batch, data)
+    head = msgspec.json.encode({"batch": entry.batch, "rows": frame.height, "skipped": skipped})
+    return head + b"\n" + _body(frame, NDJSON)

@@ -1,0 +1,84 @@
+"""Statements: run them, check them, explain them, forecast them."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from headrace.analysis.forecast.report import CapacityReport
+from headrace.errors import HeadraceError
+from headrace.server.asks import ForecastAsk, StatementsAsk, TextAsk
+from headrace.server.problems import problem_of
+from headrace.server.route import Call
+from headrace.server.routes.definitions import query_name
+from headrace.server.views import Diagnosis, ExplainAnswer, StatementsAnswer
+from headrace.session import Message
+from headrace.session.forecast import Stated
+
+
+def statements(call: Call) -> Future[StatementsAnswer]:
+    """Run statements, all or none."""
+    ask: StatementsAsk = call.body
+    return call.server.service.execute(ask.text, dry=ask.dry, check=call.server.fence(call.login))
+
+
+def check(call: Call) -> Diagnosis:
+    """Say what is wrong with a text."""
+    ask: TextAsk = call.body
+    if not ask.text.strip():
+        return Diagnosis(None, False)
+    try:
+        call.server.fence(call.login, reads=True)(ask.text)
+        return Diagnosis(None, call.server.service.session.check(ask.text))
+    except HeadraceError as error:
+        if error.text is None:
+            error.text = ask.text
+        return Diagnosis(problem_of(error), False)
+
+
+def explain(call: Call) -> ExplainAnswer:
+    """Say how the queries of a text would run."""
+    ask: TextAsk = call.body
+    call.server.fence(call.login, reads=True)(ask.text)
+    session = call.server.service.session
+    text = session.explain(ask.text)
+    shown = session.explain(ask.text, form="json")
+    plans = []
+    decoder = msgspec.json.Decoder()
+    for part in filter(None, shown.split("\n\n")):
+        try:
+            plans.append(decoder.decode(part))
+        except msgspec.DecodeError:
+            continue
+    return ExplainAnswer(text, tuple(plans))
+
+
+def forecast(call: Call) -> CapacityReport:
+    """Predict whether the promises of a text's queries would hold beside those that run."""
+    ask: ForecastAsk = call.body
+    call.server.fence(call.login, reads=True)(ask.text)
+    return call.server.service.session.foretell(ask.text, Stated(ask.rates), speed=ask.speed)
+
+
+def query_forecast(call: Call) -> Any:
+    """Predict what a running query will do, from what was measured."""
+    return msgspec.json.decode(_said(call, f"EXPLAIN CAPACITY (FORMAT JSON) {_quoted(call)}"))
+
+
+def plan(call: Call) -> ExplainAnswer:
+    """Return the plan of a query, with counters."""
+    text = _said(call, f"EXPLAIN ANALYZE {_quoted(call)}")
+    return ExplainAnswer(text, (msgspec.json.decode(_said(call, f"EXPLAIN (FORMAT JSON) {_quoted(call)}")),))
+
+
+def _quoted(call: Call) -> str:
+    name = query_name(call).replace('"', '""')
+    return f'"{name}"'
+
+
+def _said(call: Call, statement: str) -> str:
+    [outcome] = call.server.service.session.execute(statement)
+    assert isinstance(outcome, Message)
+    return outcome.text

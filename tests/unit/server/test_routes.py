@@ -1,0 +1,59 @@
+"""The table of routes: each answers, needs its role, and is in the OpenAPI document."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.server.conftest import Client
+
+from headrace.server.openapi import document
+from headrace.server.route import Route
+from headrace.server.routes.table import ROUTES
+
+NAMES = {"streams": "bids", "queries": "best", "rules": "none"}
+
+
+def path_of(route: Route) -> str:
+    parts = route.path.split("/")
+    pairs = zip(["", *parts], parts, strict=False)
+    return "/".join(NAMES.get(before, "x") if part == "{name}" else part for before, part in pairs)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
+def test_every_route_answers(shared: Client, route: Route) -> None:
+    answer = shared.ask("GET", path_of(route))
+    expected = 404 if "rules/" in route.path else 200
+    assert answer.status == expected, answer.body
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.method != "WS"], ids=lambda route: route.path)
+def test_every_route_with_a_role_needs_a_token(shared: Client, route: Route) -> None:
+    nobody = Client(shared.server)
+    nobody.token = None
+    answer = nobody.ask(route.method, path_of(route), {} if route.method == "POST" else None)
+    if route.role is None:
+        assert answer.status in (200, 422), answer
+    else:
+        assert answer.status == 401
+        assert answer.body["title"] == "NoToken"
+
+
+def test_the_document_describes_every_route(shared: Client) -> None:
+    shown = shared.get("openapi.json")
+    assert {(path, method) for path, methods in shown["paths"].items() for method in methods} == {
+        (route.path, route.method.lower()) for route in ROUTES if route.method != "WS"
+    }
+    assert shown["components"]["schemas"]["Beat"]["properties"]["batch"] == {"type": "integer"}
+    assert shown["paths"]["/api/v1/statements"]["post"]["x-role"] == "read"
+    operations = [
+        method["operationId"] for methods in document(ROUTES)["paths"].values() for method in methods.values()
+    ]
+    assert len(set(operations)) == len(operations)
+
+
+def test_an_unknown_name_is_404_with_the_nearest_one(shared: Client) -> None:
+    answer = shared.ask("GET", "queries/bets")
+    assert answer.status == 404
+    assert answer.body["hint"] == "did you mean 'best'?"
+    assert shared.ask("GET", "nothing").status == 404
+    assert shared.ask("DELETE", "queries/best").status in (403, 405)

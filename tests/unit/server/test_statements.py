@@ -1,0 +1,115 @@
+"""Statements over HTTP: outcomes, all or none, and errors that point into the text."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.unit.server.conftest import Client
+
+ROWS = [{"item": n, "price": 90.0 + n * 10, "at": f"2026-01-01T00:00:{n:02d}Z"} for n in range(1, 4)]
+
+
+def test_statements_have_the_outcomes_of_a_session(client: Client) -> None:
+    answer = client.run("CREATE VIEW v AS SELECT item FROM bids; SHOW TABLES; CREATE QUERY q AS SELECT item FROM v")
+    assert answer.status == 200
+    assert answer.body["outcomes"] == [
+        {"kind": "message", "text": "view v created"},
+        {"kind": "listing", "columns": ["table", "source"], "rows": []},
+        {"kind": "started", "query": "q", "follow": False},
+    ]
+
+
+def test_a_wrong_statement_leaves_nothing_of_the_others(client: Client) -> None:
+    answer = client.run("CREATE VIEW v AS SELECT item FROM bids; CREATE QUERY q AS SELECT prise FROM bids")
+    assert answer.status == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert [query["name"] for query in client.get("queries")] == ["best", "dear"]
+
+
+def test_a_problem_points_into_the_text_as_browsers_count(client: Client) -> None:
+    text = "SHOW STREAMS;\nSELECT '😀' AS smile, prise FROM bids"
+    problem = client.run(text).body
+    assert problem["code"] == "HR102"
+    span = problem["span"]
+    units = text.encode("utf-16-le")
+    assert units[2 * span["start"] : 2 * span["end"]].decode("utf-16-le") == "prise"
+    assert (span["line"], span["column"], span["unit"]) == (2, 23, "utf-16")
+    assert problem["excerpt"].splitlines()[1].endswith("^^^^^")
+    assert problem["fix"] == {"start": span["start"], "end": span["end"], "text": "price"}
+    fixed = units[: 2 * span["start"]].decode("utf-16-le") + "price" + units[2 * span["end"] :].decode("utf-16-le")
+    assert client.ask("POST", "check", {"text": fixed}).body == {"problem": None, "changes": True}
+
+
+def test_a_dry_run_changes_nothing(client: Client) -> None:
+    assert client.run("CREATE QUERY q AS SELECT item FROM bids", dry=True).body["dry"]
+    assert client.ask("GET", "queries/q").status == 404
+
+
+def test_check_is_always_answered(client: Client) -> None:
+    assert client.ask("POST", "check", {"text": ""}).body["problem"] is None
+    wrong = client.ask("POST", "check", {"text": "SELEC item"})
+    assert wrong.status == 200
+    assert wrong.body["problem"]["title"] == "SyntaxFault"
+    assert client.ask("POST", "check", {"text": "SHOW QUERIES"}).body == {"problem": None, "changes": False}
+
+
+def test_explain_gives_text_and_plans(client: Client) -> None:
+    answer = client.ask("POST", "explain", {"text": "SELECT item FROM bids; SELECT price FROM bids"})
+    assert answer.body["text"].count("plan") == 2
+    assert len(answer.body["plans"]) == 2
+    assert client.get("queries/best/plan")["plans"][0]["graph"]["vertices"]
+    assert client.get("queries/best/forecast")["queries"][0]["query"] == "best"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{}", {"Content-Type": "application/json"}, 422),
+        (b"{", {"Content-Type": "application/json"}, 400),
+        (b'{"text": 3}', {"Content-Type": "application/json"}, 422),
+        (b'{"text": "SHOW QUERIES", "more": 1}', {"Content-Type": "application/json"}, 422),
+        (b'{"text": "SHOW QUERIES"}', {"Content-Type": "text/plain"}, 415),
+        (b"\xff\xfe", {"Content-Type": "application/json"}, 400),
+        (b"[" * 100_000, {"Content-Type": "application/json"}, 422),
+    ],
+)
+def test_a_body_that_does_not_fit_is_refused(client: Client, body: bytes, headers: dict[str, str], status: int) -> None:
+    assert client.ask("POST", "statements", body, headers).status in (status, 400)
+
+
+def test_pushed_rows_become_results(client: Client) -> None:
+    assert client.push(*ROWS).body == {"rows": 3, "repeated": False}
+    found = client.until(lambda: client.get("queries/dear/results")["batches"])
+    assert [row for batch in found for row in batch["rows"]] == [[2, 110.0], [3, 120.0]]
+    client.until(lambda: client.get("streams/bids")["figures"]["tuples"] == 3)
+    stream = client.get("streams/bids")
+    assert (stream["can_push"], stream["readers"]) == (True, ["best", "dear"])
+
+
+def test_a_repeated_push_with_its_key_adds_nothing(client: Client) -> None:
+    key = {"Idempotency-Key": "one"}
+    assert client.ask("POST", "streams/bids/rows", ROWS, key).body == {"rows": 3, "repeated": False}
+    assert client.ask("POST", "streams/bids/rows", ROWS, key).body == {"rows": 3, "repeated": True}
+    client.push(ROWS[2])
+    client.until(lambda: client.get("streams/bids")["figures"]["tuples"] == 4)
+
+
+def test_a_push_is_refused_as_a_whole(client: Client) -> None:
+    answer = client.push(ROWS[0], {"item": 1, "prise": 2})
+    assert answer.status == 422
+    assert answer.body["hint"] == "did you mean 'price'?"
+    assert client.ask("POST", "streams/bidz/rows", ROWS).status == 404
+    lines = b"".join(msgspec.json.encode(row) + b"\n" for row in ROWS[:2])
+    other = client.ask("POST", "streams/bids/rows", lines, {"Content-Type": "application/x-ndjson"})
+    assert other.body["rows"] == 2
+    client.until(lambda: client.get("streams/bids")["figures"]["tuples"] == 2)
+
+
+def test_an_unnamed_select_is_a_follow(client: Client) -> None:
+    [outcome] = client.run("SELECT item FROM bids WHERE price > 100").body["outcomes"]
+    assert outcome["follow"]
+    assert client.run("SELECT item FROM bids WHERE price > 100").body["outcomes"] == [outcome]
+    client.push(*ROWS)
+    found = client.until(lambda: client.get(f"queries/{outcome['query']}/results")["batches"])
+    assert [row for batch in found for row in batch["rows"]] == [[2], [3]]
+    assert client.get(f"queries/{outcome['query']}")["kind"] == "follow"
