@@ -25,7 +25,7 @@ from headrace.testing.oracle.values import plain_value
 from headrace.testing.streams import column
 
 N, L, D, S, B = Type.INT, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.BOOLEAN
-T, A, V = Type.TIMESTAMP, Type.DATE, Type.INTERVAL
+T, A, V, Y = Type.TIMESTAMP, Type.DATE, Type.INTERVAL, Type.BINARY
 
 M, M4, WIDE, LONG = DecimalType(10, 2), DecimalType(12, 4), DecimalType(38, 10), DecimalType(38, 0)
 
@@ -58,6 +58,7 @@ VALUES: dict[DataType, st.SearchStrategy[Any]] = {
     T: INSTANTS,
     A: st.integers(-80_000, 80_000),
     V: st.integers(-DAY, DAY) | st.just(0),
+    Y: st.binary(max_size=6) | TEXT.map(str.encode),
     **{type_: decimals(type_) for type_ in (M, M4, WIDE, LONG)},
 }
 SMALL = st.integers(-2, 7)
@@ -98,6 +99,7 @@ _TIME: list[list[Argument]] = [[T], [A]]
 _PATTERN = lit(S, st.sampled_from(["a%", "%b_", "_", "%", "", "\\%a", "a\\_%", "A.B", "%\n%"]))
 _REGEX = lit(S, st.sampled_from(["a", "^a", "[ab]+", "(a|b)B?", "a.b"]))
 _GROUPS = lit(S, st.sampled_from(["(a)(b)?", "(.)([A-Z ])", "([0-9]+)(a*)"]))
+_CHARSET = lit(S, st.sampled_from(["UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16BE", "UTF-16LE", "UTF-16"]))
 _FILL = lit(S, st.sampled_from(["*", " ", "é", "ab", ""]))
 _JSON = lit(S, st.sampled_from(['{"a": [1, 2.50, null], "b": {"c": "é"}}', "[1, 2] x", '"a"', '{"a": true', "", "1e9"]))
 _PATH = lit(S, st.sampled_from(["$", "$.a", "$.a[0]", "$.a[1]", "$.a[2]", "$.b", "$.b.c", "$[1]", "$.x.y"]))
@@ -139,8 +141,8 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "round": [[L], [D], [D, lit(L, st.integers(0, 4))], [M], [LONG], [WIDE, lit(L, st.integers(0, 12))]],
     "pow": [[D, D], [L, lit(L, SMALL)]],
     "||": [[S, S], [S, L, B], [S, D], [S, T, A], [S, V], [S, M, WIDE]],
-    **{name: [[S]] for name in ("upper", "lower", "length", "reverse", "initcap", "ascii", "bit_length")},
-    **{name: [[S]] for name in ("octet_length", "md5", "sha1", "crc32", "base64")},
+    **{name: [[S]] for name in ("upper", "lower", "reverse", "initcap", "ascii")},
+    **{name: [[S], [Y]] for name in ("length", "bit_length", "octet_length", "md5", "sha1", "crc32", "base64")},
     **{name: [[S], [S, _CHARACTERS]] for name in ("trim", "ltrim", "rtrim")},
     "sha2": [[S, lit(L, st.sampled_from([0, 224, 256, 384, 512]))]],
     "xxhash64": [[M, WIDE, LONG], [S], [N, L, D], [T, A, V, B], [S, Type.NULL, S]],
@@ -154,6 +156,10 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "regexp_replace": [[S, _GROUPS, lit(S, st.sampled_from(["<$1>", "$2", "x", ""]))]],
     "regexp_count": [[S, _REGEX]],
     "regexp_substr": [[S, _REGEX]],
+    "unbase64": [[S], [lit(S, st.sampled_from(["YWI=", "YWI", "a", "YW\r\nI=", "++//", ""]))]],
+    "unhex": [[S], [lit(S, st.sampled_from(["0aFF", "f", "", "0g", "é"]))]],
+    "encode": [[S, _CHARSET]],
+    "decode": [[Y, _CHARSET]],
     "get_json_object": [[_JSON, _PATH], [S, _PATH]],
     "json_array_length": [[_JSON], [S]],
     **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "cbrt", "expm1", "log1p"), _NUMBER),
@@ -166,7 +172,7 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "bround": [[L], [D], [D, lit(L, st.integers(0, 4))], [M], [WIDE, lit(L, st.integers(0, 12))]],
     **{name: [[L, L], [N, L]] for name in ("&", "|", "^")},
     **{name: [[L], [N]] for name in ("~", "bit_count", "bin")},
-    "hex": [[L], [N], [S]],
+    "hex": [[L], [N], [S], [Y]],
     **{f"shift{way}": [[L, lit(L, st.integers(-3, 70))], [L, N]] for way in ("left", "right", "rightunsigned")},
     **dict.fromkeys(("weekday", "yearofweek"), _TIME),
     "add_months": [[A, N], [A, lit(L, st.integers(-30, 30))]],

@@ -14,6 +14,11 @@ Value: TypeAlias = bool | int | float | str | None
 
 #: The bits of sha2; 0 is 256.
 SHA2_BITS = (0, 224, 256, 384, 512)
+#: Character sets of encode and decode, with Python's names; UTF-16 is written with a mark for the order of bytes.
+CHARSETS = {
+    "UTF-8": "utf-8", "US-ASCII": "ascii", "ISO-8859-1": "latin-1", "UTF-16BE": "utf-16-be", "UTF-16LE": "utf-16-le",
+    "UTF-16": "utf-16", "UTF-32": "utf-32-be",
+}  # fmt: skip
 #: Days of the week from Monday, 0, on, by all their names.
 WEEKDAYS = {
     name: day
@@ -41,6 +46,14 @@ def sha2_bits(bits: int) -> int:
     if bits not in SHA2_BITS:
         raise TypeFault(f"sha2 has no digest of {bits} bits", hint="write 224, 256, 384 or 512")
     return bits or 256
+
+
+def charset(name: str) -> str:
+    """Return what Python calls a character set that encode and decode name."""
+    known = CHARSETS.get(name.strip().upper())
+    if known is None:
+        raise TypeFault(f"{name!r} is not a character set", hint=f"there are {', '.join(CHARSETS)}")
+    return known
 
 
 def _check_replace(values: Sequence[Value]) -> None:
@@ -72,4 +85,6 @@ _CHECKS: dict[str, Callable[[Sequence[Value]], None]] = {
     "parse_date": _text(instant_reader),
     "next_day": _text(weekday),
     "sha2": _check_sha2,
+    "encode": _text(charset),
+    "decode": _text(charset),
 }

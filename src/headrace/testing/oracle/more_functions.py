@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import calendar
+import codecs
 import datetime
 import decimal
 import functools
@@ -11,6 +12,7 @@ import hashlib
 import json
 import math
 import re
+import string
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -105,8 +107,8 @@ def _bits(function: Callable[..., int]) -> Scalar:
 
 
 def _hex(value: Any) -> str:
-    if isinstance(value, str):
-        return "".join(f"{byte:02X}" for byte in value.encode())
+    if isinstance(value, str | bytes):
+        return "".join(f"{byte:02X}" for byte in _as_bytes(value))
     return format(value if value >= 0 else value + 2**64, "X")
 
 
@@ -168,8 +170,38 @@ def _regexp_substr(text: str, pattern: str) -> str | None:
     return None if match is None else match[0]
 
 
-def _base64(text: str) -> str:
-    whole = binascii.b2a_base64(text.encode(), newline=False).decode()
+def _as_bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _unbase64(text: str) -> bytes | None:
+    letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    values = [letters.index(letter) for letter in text.partition("=")[0] if letter in letters]
+    if len(values) % 4 == 1:
+        return None
+    bits = "".join(f"{value:06b}" for value in values)
+    return bytes(int(bits[i : i + 8], 2) for i in range(0, len(bits) - 7, 8))
+
+
+def _unhex(text: str) -> bytes | None:
+    if any(letter not in string.hexdigits for letter in text):
+        return None
+    return bytes(int(pair, 16) for pair in re.findall("..", text if len(text) % 2 == 0 else f"0{text}"))
+
+
+def _encode(text: str, name: str) -> bytes:
+    if name == "UTF-16":
+        return codecs.BOM_UTF16_BE + text.encode("utf-16-be") if text else b""
+    return text.encode(name, "replace")
+
+
+def _decode(data: bytes, name: str) -> str:
+    is_marked = data.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE))
+    return data.decode("utf-16-be" if name == "UTF-16" and not is_marked else name, "replace")
+
+
+def _base64(text: str | bytes) -> str:
+    whole = binascii.b2a_base64(_as_bytes(text), newline=False).decode()
     return "\r\n".join(whole[i : i + 76] for i in range(0, len(whole), 76))
 
 
@@ -359,14 +391,18 @@ MORE: dict[str, Scalar] = {
     "substring_index": _strict(_substring_index),
     "find_in_set": _strict(_find_in_set),
     "levenshtein": _strict(_levenshtein),
-    "bit_length": _strict(lambda s: 8 * len(s.encode())),
-    "octet_length": _strict(lambda s: len(s.encode())),
-    "md5": _strict(lambda s: hashlib.new("md5", s.encode()).hexdigest()),
-    "sha1": _strict(lambda s: hashlib.new("sha1", s.encode()).hexdigest()),
-    "sha2": _strict(lambda s, bits: hashlib.new(f"sha{bits or 256}", s.encode()).hexdigest()),
-    "crc32": _strict(lambda s: binascii.crc32(s.encode())),
+    "bit_length": _strict(lambda s: 8 * len(_as_bytes(s))),
+    "octet_length": _strict(lambda s: len(_as_bytes(s))),
+    "md5": _strict(lambda s: hashlib.new("md5", _as_bytes(s)).hexdigest()),
+    "sha1": _strict(lambda s: hashlib.new("sha1", _as_bytes(s)).hexdigest()),
+    "sha2": _strict(lambda s, bits: hashlib.new(f"sha{bits or 256}", _as_bytes(s)).hexdigest()),
+    "crc32": _strict(lambda s: binascii.crc32(_as_bytes(s))),
     "xxhash64": lambda args, types, result: xxhash64(args, types),
     "base64": _strict(_base64),
+    "unbase64": _strict(_unbase64),
+    "unhex": _strict(_unhex),
+    "encode": _strict(_encode),
+    "decode": _strict(_decode),
     "get_json_object": _strict(_get_json_object),
     "json_array_length": _strict(_json_array_length),
     "weekday": _date(lambda day: day.weekday()),

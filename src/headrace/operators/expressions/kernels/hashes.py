@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from headrace.model.digits import digits_of
-from headrace.model.expressions.constants import sha2_bits
+from headrace.model.expressions.constants import charset, sha2_bits
 from headrace.model.types import DataType, DecimalType, Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, each
 
@@ -121,6 +122,38 @@ def _hash(data: bytes, seed: int) -> int:
     return result ^ result >> 32
 
 
+def _unbase64(text: str) -> bytes | None:
+    kept = re.sub(r"[^A-Za-z0-9+/]", "", text.split("=", 1)[0])
+    return None if len(kept) % 4 == 1 else base64.b64decode(kept + "=" * (-len(kept) % 4))
+
+
+def _unhex(text: str) -> bytes | None:
+    digits = text if len(text) % 2 == 0 else f"0{text}"
+    return bytes.fromhex(digits) if re.fullmatch(r"[0-9A-Fa-f]*", digits) else None
+
+
+def _encode(args: Arguments) -> pl.Expr:
+    name = args.text(1)
+    if name is None:
+        return args.null()
+    known, mark = charset(name), b"\xfe\xff" if charset(name) == "utf-16" else b""
+    written = "utf-16-be" if mark else known
+    return each(lambda text, _: mark + text.encode(written, "replace") if text else b"", args, [Type.STRING])
+
+
+def _decode(args: Arguments) -> pl.Expr:
+    name = args.text(1)
+    if name is None:
+        return args.null()
+    known = charset(name)
+
+    def decode(data: bytes, _: str) -> str:
+        order = "utf-16-be" if known == "utf-16" and data[:2] not in (b"\xfe\xff", b"\xff\xfe") else known
+        return data.decode(order, "replace")
+
+    return each(decode, args, [Type.BINARY, Type.STRING])
+
+
 HASHES: dict[str, Kernel] = {
     "md5": _of_bytes(lambda data: hashlib.md5(data, usedforsecurity=False).hexdigest()),
     "sha1": _of_bytes(lambda data: hashlib.sha1(data, usedforsecurity=False).hexdigest()),
@@ -128,4 +161,8 @@ HASHES: dict[str, Kernel] = {
     "crc32": _of_bytes(zlib.crc32),
     "xxhash64": _xxhash64,
     "base64": _of_bytes(_base64),
+    "unbase64": lambda args: each(_unbase64, args, [Type.STRING]),
+    "unhex": lambda args: each(_unhex, args, [Type.STRING]),
+    "encode": _encode,
+    "decode": _decode,
 }

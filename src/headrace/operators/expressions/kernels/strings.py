@@ -141,11 +141,18 @@ def _split_part(args: Arguments) -> pl.Expr:
 
 _PADDING = (Type.STRING, Type.BIGINT, Type.STRING)
 
+
+def _length(args: Arguments) -> pl.Expr:
+    if args.types[0] is Type.BINARY:
+        return args.compiled[0].bin.size().cast(pl.Int64)
+    return args.get(0, Type.STRING).str.len_chars().cast(pl.Int64)
+
+
 STRINGS: dict[str, Kernel] = {
     "||": _concat,
     "upper": _string(lambda s: s.str.to_uppercase()),
     "lower": _string(lambda s: s.str.to_lowercase()),
-    "length": _string(lambda s: s.str.len_chars().cast(pl.Int64)),
+    "length": _length,
     "substring": _substring,
     "left": _left,
     "right": _right,

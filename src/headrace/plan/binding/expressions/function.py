@@ -42,7 +42,7 @@ _CONSTANT = {
     "split_part": (1, 2), "date_trunc": (0,), "trim": (1,), "ltrim": (1,), "rtrim": (1,), "bround": (1,),
     "repeat": (1,), "translate": (1, 2), "concat_ws": (0,), "regexp_replace": (1, 2), "regexp_count": (1,),
     "regexp_substr": (1,), "sha2": (1,), "get_json_object": (1,), "next_day": (1,), "date_format": (1,),
-    "parse_timestamp": (1,), "parse_date": (1,),
+    "parse_timestamp": (1,), "parse_date": (1,), "encode": (1,), "decode": (1,),
 }  # fmt: skip
 _UNIT_NAMES = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
 _TRUNCATIONS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
