@@ -5,6 +5,7 @@ import socket
 import pytest
 
 from headrace.errors import HostFault, QueryError
+from headrace.hosts.spark.starting.context import check_version
 from headrace.session import Session
 
 pytest.importorskip("pyspark")
@@ -70,3 +71,17 @@ def test_an_unknown_scheme(tmp_path, monkeypatch, url):
     with pytest.raises(QueryError, match="which is not supported"):
         Session(url)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("version", ["3.5.5", "4.0.2", "4.2.1"])
+def test_a_spark_that_is_too_old(tmp_path, monkeypatch, version):
+    monkeypatch.setattr("pyspark.__version__", version)
+    fault = pytest.raises(HostFault, match=f"Spark {version} is too old: Headrace needs Spark 4.3")
+    with Session(tmp_path / "state") as session, fault:
+        session.execute(SCRIPT)
+    assert statements_of(tmp_path) == set()
+
+
+@pytest.mark.parametrize("version", ["4.3.0", "4.10.1", "5.0.0.dev1"])
+def test_a_spark_that_is_new_enough(version):
+    check_version(version)

@@ -45,6 +45,9 @@ _LOG = logging.getLogger(__name__)
 #: How often a task is tried on one machine: one whose worker died is tried again, as on a cluster.
 _TRIES = 4
 
+#: Older ones cannot limit what a Python source reads (before 4.2), or divide the state of a checkpoint anew.
+_OLDEST = (4, 3)
+
 _started: SparkSession | None = None  # the session of the Spark that this process has started through us
 
 
@@ -74,6 +77,7 @@ def is_on_cluster(launch: Launch) -> bool:
         return is_cluster(running)
     if launch.spark is not None:
         return False
+    check_version(pyspark.__version__)
     given = _given(launch)
     master = launch.master or given.get("spark.master") or "local"
     check_master(master)
@@ -87,6 +91,15 @@ def given_to(launch: Launch) -> dict[str, str]:
     if isinstance(launch.spark, SparkSession):
         running = launch.spark.sparkContext
     return dict(running.getConf().getAll()) if running is not None else _given(launch)
+
+
+def check_version(version: str) -> None:
+    """Refuse a Spark that is too old."""
+    if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
+        raise HostFault(
+            f"Spark {version} is too old: Headrace needs Spark {'.'.join(map(str, _OLDEST))}",
+            hint="install that version of PySpark, or run where Spark has it",
+        )
 
 
 def is_cluster(session: SparkSession) -> bool:
@@ -104,6 +117,7 @@ def _session_of(spark: object, launch: Launch) -> SparkSession:
         )
     if spark.sparkContext._jsc is None:
         raise HostFault("the Spark session has been stopped", hint="make a new one")
+    check_version(spark.version)
     given = dict(spark.sparkContext.getConf().getAll())
     check_needed(launch.conf)
     for setting in missing_settings(given):
@@ -141,6 +155,7 @@ def _start(launch: Launch, checkpoint: Path | None) -> SparkSession:
             f"SPARK_REMOTE is {os.environ['SPARK_REMOTE']}, and queries do not run by Spark Connect",
             hint="unset it, and say where Spark runs with --master",
         )
+    check_version(pyspark.__version__)
     given = _given(launch)
     configure({**given, **launch.conf})
     master = launch.master or given.get("spark.master") or f"local[{max(2, os.cpu_count() or 2)}]"
