@@ -55,7 +55,7 @@ def test_queries_on_a_cluster_are_exact(cluster, driver, case):
 
 def test_three_lost_machines_change_no_result(cluster, driver, case):
     chance = random.Random(37)
-    case.start(driver, limit=100)
+    case.start(driver, limit=130)
     for _ in range(3):
         wait_for_batches(case.checkpoint, chance.randint(1, 3))
         time.sleep(chance.random() * 0.5)  # somewhere within a micro-batch
@@ -67,7 +67,7 @@ def test_three_lost_machines_change_no_result(cluster, driver, case):
 
 def test_a_machine_may_be_lost_when_one_bucket_task_has_finished_and_another_runs(cluster, driver, case, request):
     losses = request.config.getoption("--losses")
-    case.start(driver, limit=100 if losses == 1 else 40)
+    case.start(driver, limit=200 if losses == 1 else 40)
     for number in range(losses):
         lost, other = cluster.workers[number % 2], cluster.workers[1 - number % 2]
         with cluster.held(lost):
@@ -78,7 +78,7 @@ def test_a_machine_may_be_lost_when_one_bucket_task_has_finished_and_another_run
 
 
 def test_a_machine_that_returns_gets_a_bucket_within_three_micro_batches(cluster, driver, case):
-    case.start(driver, limit=100)
+    case.start(driver, limit=200)
     with cluster.held("worker-2"):
         cluster.switch_off("worker-2")
     switch_on_while_held(cluster, driver, "worker-2", held="worker-1", load=0.4)

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from tests.objects.imitation import Proxy
+from tests.objects.imitation import Proxy, key_of
 
 from headrace.errors import HeadraceError, SinkFault, SourceFault
 from headrace.session import Session
@@ -126,3 +126,26 @@ def test_a_bucket_that_is_not_there_is_named_at_the_statement(proxy: Proxy) -> N
             session.execute("CREATE STREAM t (v INT) FROM FILES (path 's3://nowhere/in', format 'csv')")
     with pytest.raises(HeadraceError, match="cannot read the checkpoint s3a://nowhere/state: there is no bucket"):
         Session("s3://nowhere/state", host="local")
+
+
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+def test_a_micro_batch_makes_three_requests_at_most_and_one_for_each_part(proxy: Proxy, place: Path) -> None:
+    for number in range(12):
+        put(place / "in" / f"{number:02d}.parquet", pl.DataFrame({"k": range(10), "v": [number] * 10}))
+    with Session(place / "state", host="local", limit=10, interval=0) as session:
+        session.execute(
+            f"CREATE STREAM s (k INT, v INT) FROM FILES (path '{place}/in', format 'parquet');"
+            f"CREATE QUERY q AS SELECT k, v FROM s INTO FILES (path '{place}/out')"
+        )
+        first = len(proxy.requests)
+        for _ in range(12):
+            session.deployment.step()  # type: ignore[attr-defined]
+        requests = [f"{method} {key_of(path)}" for method, path, _ in proxy.requests[first:]]
+    root = place.parts[2]
+    batches = "\n".join(requests).split(f"PUT {root}/state/progress.json")
+    assert len(batches) == 13
+    for batch in batches[2:-1]:  # the first ones open things
+        others = [request for request in batch.split() if "/" in request and f"{root}/in" not in request]
+        parts = [request for request in others if request.endswith(".parquet")]
+        assert len(parts) == 1
+        assert len(others) - len(parts) <= 2  # beside the progress

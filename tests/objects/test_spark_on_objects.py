@@ -32,7 +32,7 @@ CREATE QUERY large AS SELECT auction, price FROM bids WHERE price > 90 INTO FILE
 QUERIES = ("counts", "busiest", "large")
 #: Requests of ours for a micro-batch beside those that write or read a part of results or of an exchange: the progress,
 #: looks at the owner, and the deletion of parts that were read.
-MOST_REQUESTS = 5
+MOST_REQUESTS = 3
 
 
 def write_data(directory: Path) -> None:
