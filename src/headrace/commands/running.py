@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -37,6 +37,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    Optimizer,
     Plan,
     Scheduler,
     Setting,
@@ -264,6 +265,11 @@ class Running(Struct, frozen=True):
     def reach(self) -> Reach:
         """Return how far feedback goes."""
         return self._chosen(FeedbackReach).get(None, FeedbackReach()).reach
+
+    def optimizer_of(self, query: str) -> Literal["auto", "off"]:
+        """Return whether the plans of a query's joins change as the data demand."""
+        chosen = self._chosen(Optimizer)
+        return chosen.get(query, chosen.get(None, Optimizer())).mode
 
     def _chosen(self, kind: type[_Kind]) -> dict[str | None, _Kind]:
         """Return the settings of a kind by query, the oldest first."""

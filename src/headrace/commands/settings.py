@@ -1,7 +1,8 @@
 """Settings that ALTER changes while queries run.
 
-A strategy, a scheduler, breaks and a shed share belong to one query, or (but for the share) to every query that has
-none of its own. Fairness, eligibility, the budget, ETS and the reach of feedback belong to the whole system.
+A strategy, a scheduler, breaks, a shed share and the optimizer belong to one query, or (but for the share) to every
+query that has none of its own. Fairness, eligibility, the budget, ETS and the reach of feedback belong to the whole
+system.
 """
 
 from __future__ import annotations
@@ -88,6 +89,12 @@ class FeedbackReach(Struct, frozen=True, tag="feedback_reach"):
     reach: Reach = "sources"
 
 
+class Optimizer(Struct, frozen=True, tag="optimizer"):
+    """Whether the plans of joins of several inputs change while they run: as the data demand, or not."""
+
+    mode: Literal["auto", "off"] = "auto"
+
+
 Setting: TypeAlias = (
-    Strategy | Scheduler | Breaks | ShedShare | Plan | Fairness | Eligibility | Budget | Ets | FeedbackReach
+    Strategy | Scheduler | Breaks | ShedShare | Plan | Fairness | Eligibility | Budget | Ets | FeedbackReach | Optimizer
 )

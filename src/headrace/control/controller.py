@@ -16,6 +16,7 @@ from headrace.commands.running import Running
 from headrace.control.decisions import Decision
 from headrace.control.limits import LimitsMemory, WorkLimits, defer, limit_work
 from headrace.control.observation import Observation
+from headrace.control.planning import PlanningMemory, boxes_of, plan_joins
 from headrace.control.scheduling import SchedulingMemory, schedule
 from headrace.control.shedding import SheddingMemory, shed
 from headrace.control.situation import situation_of
@@ -30,6 +31,7 @@ class Memory(Struct, frozen=True):
     scheduling: SchedulingMemory = SchedulingMemory()
     shedding: SheddingMemory = SheddingMemory()
     suspending: SuspensionMemory = SuspensionMemory()
+    planning: PlanningMemory = PlanningMemory()
 
 
 class Guidance(Struct, frozen=True):
@@ -53,10 +55,11 @@ def control(memory: Memory, observation: Observation, running: Running) -> Guida
     scheduling, commands, scheduled = schedule(memory.scheduling, situation, limits)
     deferrals, deferred = defer(limiting, situation)
     commands, decisions = commands + deferrals, limited + scheduled + deferred
-    shedding, suspending = memory.shedding, memory.suspending
+    shedding, suspending, planning = memory.shedding, memory.suspending, memory.planning
     if not observation.is_first:
         shedding, shedders, changes = shed(shedding, situation)
         suspending, stops, suspended = suspend(suspending, situation, shedding)
-        commands, decisions = commands + shedders + stops, decisions + changes + suspended
-    memory = Memory(memory.began, limiting, scheduling, shedding, suspending)
+        planning, trees, plans = plan_joins(planning, situation, boxes_of(running, observation.buckets))
+        commands, decisions = commands + shedders + stops + trees, decisions + changes + suspended + plans
+    memory = Memory(memory.began, limiting, scheduling, shedding, suspending, planning)
     return Guidance(memory, tuple(commands), tuple(decisions), limits)

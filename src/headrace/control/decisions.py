@@ -234,6 +234,43 @@ class Resume(Struct, frozen=True, tag="resume"):
         return f"promises that MUST hold are kept, and the load would be {self.load:.2f} with it"
 
 
+class ChangePlan(Struct, frozen=True, tag="change_plan"):
+    """Let a join of several inputs go on with another plan."""
+
+    query: str
+    plan: str
+    before: str
+    how: str
+    why: str
+
+    @property
+    def action(self) -> str:
+        return f"run its join as {self.plan} instead of {self.before}, {_HOW[self.how]}"
+
+    @property
+    def reason(self) -> str:
+        return self.why
+
+
+class BarPlan(Struct, frozen=True, tag="bar_plan"):
+    """Do not choose a plan again for some minutes: it needs far more work than was predicted."""
+
+    query: str
+    plan: str
+    times: float
+
+    @property
+    def action(self) -> str:
+        return f"bar the plan {self.plan} for five minutes"
+
+    @property
+    def reason(self) -> str:
+        return f"it needs {self.times:.1f} times the work that was predicted"
+
+
+_HOW = {"moving": "at once", "stepwise": "in portions", "parallel": "with both plans for a while"}
+
+
 class RestartQueries(Struct, frozen=True, kw_only=True, tag="restart_queries"):
     """Start all queries again after a pause (seconds): Spark gave up a micro-batch, for the n-th time (`failures`)."""
 
@@ -290,6 +327,8 @@ Decision: TypeAlias = (
     | NoteShortfall
     | Suspend
     | Resume
+    | ChangePlan
+    | BarPlan
     | RestartQueries
     | GiveUp
 )

@@ -13,7 +13,9 @@ from headrace.control.decision_log import DecisionLog
 from headrace.control.migration_log import MigrationLog
 from headrace.control.monitor import Monitor
 from headrace.control.observation import Observation
+from headrace.control.planning import View
 from headrace.engine.statistics import Statistics
+from headrace.graph.graph import VertexId
 from headrace.worker.wire import Report
 
 
@@ -36,6 +38,12 @@ class ControlLoop:
         """Continue with a budget (nanoseconds), and streams that are left unread."""
         limiting = replace(self._memory.limiting, budget=budget, unread=unread)
         self._memory = replace(self._memory, limiting=limiting)
+
+    @property
+    def views(self) -> Mapping[VertexId, View]:
+        """Return what the last look at each join of several inputs found."""
+        boxes = self._memory.planning.boxes
+        return {name: known.view for name, known in boxes.items() if known.view is not None}
 
     def after(
         self, statistics: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int

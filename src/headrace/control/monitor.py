@@ -16,6 +16,7 @@ from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
 from headrace.model.streams import bad_stream, late_stream
 from headrace.model.time import SECOND
+from headrace.operators.multijoin.seen import merged_boxes
 from headrace.worker.wire import Report
 
 #: The first micro-batches start processes and read a backlog; their durations are not learned from.
@@ -105,6 +106,7 @@ class Monitor:
             usual=self._usual(rates),
             buckets=sum(len(report.buckets) for report in reports),
             is_first=self.looks <= STARTING,
+            boxes=merged_boxes(report.boxes for report in reports),
             unread_rows={
                 name: stream.unread
                 for name, stream in statistics.streams.items()

@@ -11,6 +11,7 @@ from headrace.control.machine import Machine
 from headrace.control.service_line import ServiceLine
 from headrace.engine.sizes import ASSUMED_BYTES
 from headrace.graph.graph import VertexId
+from headrace.operators.multijoin.seen import BoxSeen
 
 
 class QueryObservation(Struct, frozen=True):
@@ -89,5 +90,6 @@ class Observation(Struct, frozen=True):
     usual: Usual
     buckets: int
     is_first: bool  # one of the first micro-batches, which start processes and read what came before
+    boxes: Mapping[VertexId, BoxSeen] = {}  # what joins of several inputs did in the micro-batch
     unread_rows: Mapping[str, int] = {}  # streams with unread records: how many, where that is known
     behind: Mapping[str, float] = {}  # streams with unread records: for how long at most these have been there, seconds

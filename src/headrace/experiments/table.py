@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.feedback import imputation, speed_map
-from headrace.experiments.plans import plan_clouds, qualified_plans, search_time
+from headrace.experiments.plans import (
+    migration_effect,
+    migration_length,
+    multiway_costs,
+    plan_clouds,
+    qualified_plans,
+    reoptimizing,
+    search_time,
+)
 from headrace.experiments.qos import (
     error_tolerance,
     fifo_or_chain,
@@ -171,6 +179,38 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         f"{CAPE}, figures 8.13 to 8.15",
         plan_clouds.run,
         takes="5 s",
+    ),
+    Experiment(
+        "multiway-costs",
+        "Binary trees, MJoins and trees in between",
+        "How do plans of a join compare in work, memory and throughput if either is limited?",
+        f"{CAPE}, figures 8.2 to 8.9",
+        multiway_costs.run,
+        takes="1 min",
+    ),
+    Experiment(
+        "migration-length",
+        "The length of a change of plan",
+        "How long does a change of plan take at once and with two plans, by window and rate?",
+        f"{CAPE}, figures 16.1 to 16.4",
+        migration_length.run,
+        takes="1 min",
+    ),
+    Experiment(
+        "migration-effect",
+        "Results and states while a plan changes",
+        "What do results and states look like while a plan changes, with power to spare and under overload?",
+        f"{CAPE}, figures 16.5 to 16.8",
+        migration_effect.run,
+        takes="1 min",
+    ),
+    Experiment(
+        "reoptimizing",
+        "Plans that change while they run",
+        "What does an optimizer bring that changes plans as the data drift, and what does it cost if they do not?",
+        f"{CAPE}, figures 16.9 to 16.13",
+        reoptimizing.run,
+        takes="1 min",
     ),
     Experiment(
         "idle-waiting-on-spark",

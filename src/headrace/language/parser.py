@@ -341,12 +341,9 @@ def _explain(reader: Reader, offset: int) -> statements.Explain | statements.Exp
         return statements.ExplainReplace(reader.text, offset, _create_query(reader, offset, or_replace=True))
     _refuse_detail(reader)
     analyze = reader.accept("ANALYZE")
-    capacity = (
-        not analyze
-        and reader.word() == "CAPACITY"
-        and reader.position + 1 < len(reader.tokens)
-        and reader.accept("CAPACITY")
-    )
+    has_more = not analyze and reader.position + 1 < len(reader.tokens)
+    capacity = has_more and reader.word() == "CAPACITY" and reader.accept("CAPACITY")
+    plans = has_more and reader.word() == "PLANS" and reader.accept("PLANS")
     json = reader.accept("(", "FORMAT", "JSON", ")") or (
         reader.word() == "JSON" and reader.word(1) != "" and reader.accept("JSON")
     )
@@ -357,4 +354,4 @@ def _explain(reader: Reader, offset: int) -> statements.Explain | statements.Exp
         target, _, _ = _query(reader)
     else:
         target = reader.name("a SELECT or the name of a query")
-    return statements.Explain(reader.text, offset, target, "json" if json else "text", analyze, capacity)
+    return statements.Explain(reader.text, offset, target, "json" if json else "text", analyze, capacity, plans)

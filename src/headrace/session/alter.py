@@ -12,6 +12,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    Optimizer,
     Scheduler,
     Setting,
     ShedShare,
@@ -139,6 +140,14 @@ def _feedback(text: str) -> FeedbackReach:
     raise NameFault(f"feedback cannot go to {text!r}", hint=f"choose one of {', '.join(REACHES)}")
 
 
+def _optimizer(text: str) -> Optimizer:
+    match text.strip().lower():
+        case "auto" | "off" as mode:
+            return Optimizer(mode)
+        case _:
+            raise NameFault(f"optimizer cannot be {text!r}", hint="choose 'auto' or 'off'")
+
+
 def _shedding(text: str) -> ShedShare:
     if text.lower() in ("auto", "off"):
         return ShedShare(None if text.lower() == "auto" else 0.0)
@@ -169,4 +178,5 @@ SETTINGS: Mapping[str, Callable[[str], Setting]] = {
     "ets": _ets,
     "feedback": _feedback,
     "shedding": _shedding,
+    "optimizer": _optimizer,
 }

@@ -34,6 +34,7 @@ from headrace.model.time import BEGIN, END
 from headrace.session.admission import check_admission, check_altered
 from headrace.session.compile import command_for, event_warnings, explain, plan_rule, plan_select, plan_target
 from headrace.session.definitions import create_aggregate, create_event, create_stream, create_table, create_view
+from headrace.session.explain_plans import explain_plans, format_plans, plans_as_json
 from headrace.session.feedback import feedback_command
 from headrace.session.forecast import forecast_together, measured
 from headrace.session.frontiers import reset_frontier
@@ -113,6 +114,8 @@ class Statements:
                 self._describe(statement, transaction)
             case statements.Explain(capacity=True):
                 self._explain_capacity(statement, transaction)
+            case statements.Explain(plans=True):
+                self._explain_plans(statement, transaction)
             case statements.Explain():
                 self._explain(statement, transaction)
             case statements.ExplainReplace():
@@ -293,6 +296,21 @@ class Statements:
                 f"\nnothing is shed before '{place}', where a loss would create results"
                 for place in (unshed_places(queries[name]) if queries[name].qos.error else ())
             )
+        transaction.outcomes.append(lambda: Message(shown))
+
+    def _explain_plans(self, statement: statements.Explain, transaction: Transaction) -> None:
+        """Show the plans of the joins of a query; of one that does not run, by assumed rates."""
+        known = transaction.catalog.get(statement.target.text) if isinstance(statement.target, Name) else None
+        query = transaction.running.get(known.name) if known is not None else None
+        if query is None:
+            plan = plan_target(statement.target, statement.text, transaction.catalog)
+            name = known.name if known is not None else "this query"
+            query = command_for(Query(name, "", plan.schema, ()), plan, transaction.catalog)
+        control = self._deployment.control
+        buckets = control.latest.buckets if control.latest is not None else 1
+        rates = self._measured(transaction).rates
+        joins = explain_plans(query, transaction.deployed, control.views, rates, max(1, buckets))
+        shown = plans_as_json(joins) if statement.form == "json" else format_plans(joins)
         transaction.outcomes.append(lambda: Message(shown))
 
     def _backlog(self, streams: Iterable[str]) -> str:

@@ -71,6 +71,7 @@ _GRAPH_STAYS_SET = (
     settings.Eligibility,
     settings.Budget,
     settings.Plan,
+    settings.Optimizer,
 )
 
 

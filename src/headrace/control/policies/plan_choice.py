@@ -38,8 +38,8 @@ Signature = tuple[int, ...]
 class Look(Struct, frozen=True):
     """What is known at one look: the running plan and the front, in seconds of work per second and bytes.
 
-    `price` returns the seconds of work of a change to a plan, `work` is what a tuple has cost since the last look
-    (None: too few tuples), and `rate` is the tuples per second that work and predictions refer to.
+    `price` returns the seconds of work of a change to a plan. `work` is what the running plan has taken per second
+    since the last look (None: too few tuples), `predicted` what would be expected of it by samples of keys alone.
     """
 
     time: int
@@ -48,16 +48,9 @@ class Look(Struct, frozen=True):
     limits: Limits
     price: Callable[[Plan], float]
     signature: Signature = ()
-    rate: float = 0.0
     work: float | None = None
+    predicted: float = 0.0
     scarce_memory: bool = False
-
-
-class Expected(Struct, frozen=True):
-    """The work of a tuple that a change of plan promised, and when the change was decided."""
-
-    work: float
-    since: int
 
 
 class ChoiceMemory(Struct, frozen=True):
@@ -70,7 +63,7 @@ class ChoiceMemory(Struct, frozen=True):
     lasted: float = 0.0  # seconds that the last change took
     library: Mapping[Signature, Tree] = {}
     barred: Mapping[str, int] = {}  # until when, by the text of the tree
-    expected: Expected | None = None
+    is_unproved: bool = False  # the plan was changed, and its work has not been compared with the prediction
 
     @property
     def horizon(self) -> float:
@@ -112,11 +105,7 @@ def decide(memory: ChoiceMemory, look: Look) -> tuple[ChoiceMemory, Choice]:
     why_not = _hindrance(memory, look, saved, look.price(best), must=must, is_second=is_second)
     if why_not:
         return memory, Choice(best, False, why_not, wrong)
-    memory = replace(
-        memory,
-        changed=look.time,
-        expected=Expected(best.cpu / look.rate, look.time) if look.rate > 0 else None,
-    )
+    memory = replace(memory, changed=look.time, is_unproved=True)
     return memory, Choice(best, True, _reason(look, best, saved, look.price(best), must=must), wrong)
 
 
@@ -134,14 +123,17 @@ def signature_of(estimates: Estimates) -> Signature:
 
 
 def _checked(memory: ChoiceMemory, look: Look) -> tuple[ChoiceMemory, float]:
-    """Compare what the last change promised with what is seen; a plan that needs far more is barred."""
+    """Compare what a new plan takes with what samples say of it; a plan that needs far more is barred.
+
+    Both are of the same time: data that have changed since are no wrong prediction.
+    """
     barred = {name: until for name, until in memory.barred.items() if until > look.time}
     memory = replace(memory, barred=barred)
-    if memory.expected is None or look.work is None:
+    if not memory.is_unproved or look.work is None:
         return memory, 0.0
-    off = look.work / memory.expected.work if memory.expected.work > 0 else 1.0
-    memory = replace(memory, expected=None)
-    if off <= WRONG:
+    off = look.work / look.predicted if look.predicted > 0 else 1.0
+    memory = replace(memory, is_unproved=False)
+    if off <= WRONG or look.work - look.predicted < LEAST_WORK:
         return memory, 0.0
     until = look.time + round(BARRED * SECOND)
     # the statistics with which it won mislead

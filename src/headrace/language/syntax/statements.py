@@ -276,7 +276,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN [ANALYZE | CAPACITY] [JSON] query name or SELECT."""
+    """EXPLAIN [ANALYZE | CAPACITY | PLANS] [JSON] query name or SELECT."""
 
     text: str
     offset: int
@@ -284,6 +284,7 @@ class Explain:
     form: Literal["text", "json"]
     analyze: bool
     capacity: bool = False
+    plans: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    Optimizer,
     Plan,
     Scheduler,
     Setting,
@@ -33,6 +34,7 @@ DEFAULTS: Mapping[str, Setting] = {
     "feedback": FeedbackReach(),
     "shedding": ShedShare(None),
     "plan": Plan(fixed=False),
+    "optimizer": Optimizer(),
 }
 #: Settings that only queries have.
 _OF_QUERIES = ("shedding", "plan")
@@ -68,6 +70,8 @@ def setting_text(setting: Setting, budget: int | None = None) -> str:
             return f"periodic {format_duration(period)}" if mode == "periodic" else mode
         case FeedbackReach(reach=reach):
             return reach
+        case Optimizer(mode=chosen):
+            return chosen
 
 
 def _rows(running: Running, budget: int | None) -> Iterator[tuple[str, str, str, str]]:

@@ -10,7 +10,7 @@ from headrace.optimizer.joins.join_graph import Estimates, JoinGraph, Stream, un
 MJOIN, LEFT, RIGHT = flat(3), left_deep((0, 1, 2)), Branch((0, Branch((1, 2))))
 
 
-def look(seconds, running, *plans, price=0.1, limits=None, signature=(1,), work=None, rate=100.0):
+def look(seconds, running, *plans, price=0.1, limits=None, signature=(1,), work=None, predicted=0.0):
     return Look(
         time=seconds * SECOND,
         running=running,
@@ -18,8 +18,8 @@ def look(seconds, running, *plans, price=0.1, limits=None, signature=(1,), work=
         limits=limits or Limits(),
         price=lambda plan: price,
         signature=signature,
-        rate=rate,
         work=work,
+        predicted=predicted,
     )
 
 
@@ -107,7 +107,7 @@ def test_the_library_forgets_the_oldest():
 def test_a_plan_that_needs_twice_what_was_predicted_is_barred_for_five_minutes():
     a, b = Plan(MJOIN, 1.0, 10.0), Plan(LEFT, 0.5, 20.0)
     _, memory, _ = run(look(10, a, b), look(20, a, b))
-    memory, choice = decide(memory, look(40, Plan(LEFT, 1.2, 20.0), Plan(MJOIN, 1.1, 10.0), work=0.012))
+    memory, choice = decide(memory, look(40, Plan(LEFT, 1.2, 20.0), Plan(MJOIN, 1.1, 10.0), work=1.2, predicted=0.5))
     assert choice.wrong > 2
     assert memory.is_barred(b, 339 * SECOND)
     assert not memory.is_barred(b, 341 * SECOND)
@@ -116,10 +116,17 @@ def test_a_plan_that_needs_twice_what_was_predicted_is_barred_for_five_minutes()
     assert choice.best == a, "though the statistics speak for the other again"
 
 
+def test_a_plan_that_hardly_works_at_all_is_not_barred():
+    a, b = Plan(MJOIN, 1.0, 10.0), Plan(LEFT, 0.5, 20.0)
+    _, memory, _ = run(look(10, a, b), look(20, a, b))
+    memory, choice = decide(memory, look(40, b, b, work=0.01, predicted=0.002))
+    assert (choice.wrong, memory.barred) == (0.0, {})
+
+
 def test_a_prediction_that_holds_bars_nothing():
     a, b = Plan(MJOIN, 1.0, 10.0), Plan(LEFT, 0.5, 20.0)
     _, memory, _ = run(look(10, a, b), look(20, a, b))
-    memory, choice = decide(memory, look(40, b, b, work=0.009))
+    memory, choice = decide(memory, look(40, b, b, work=0.9, predicted=0.5))
     assert (choice.wrong, memory.barred) == (0.0, {})
 
 

@@ -1,0 +1,309 @@
+"""The plans of joins of several inputs: after each micro-batch, whether one of them changes, and how.
+
+Reports are added up between looks. A look makes the join graph of what was counted, searches plans, and lets the policy
+decide. Looks come every ten seconds, more often while much changes, and at once if memory runs short or tuples wait in
+ever greater numbers. What the cost model says is corrected by one factor, the time that the join really took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.analysis.joins.join_facts import FEW, Facts, Shape, Tally, facts_of
+from headrace.analysis.joins.migration_price import Way, price_of, ways
+from headrace.commands.command import Command, UseTree
+from headrace.commands.running import Running
+from headrace.control.decisions import BarPlan, ChangePlan, Decision
+from headrace.control.policies.migration_choice import allowed_pause, allowed_portion, choose_way
+from headrace.control.policies.plan_choice import Choice, ChoiceMemory, Look, decide, ended, signature_of
+from headrace.control.policies.relief import SHARE_OF_PROMISE
+from headrace.control.policies.triggers import Waiting, is_near
+from headrace.control.sampling import Sampling
+from headrace.control.situation import Situation, reading_work, work_in
+from headrace.graph.graph import VertexId
+from headrace.model.expressions.expression import columns
+from headrace.model.join_tree import Tree, format_tree
+from headrace.model.time import SECOND
+from headrace.operators.multijoin.seen import BoxSeen
+from headrace.operators.multijoin.spec import MultiJoin
+from headrace.optimizer.joins.cost import Costs, Model, Plan
+from headrace.optimizer.joins.front import Limits
+from headrace.optimizer.joins.join_graph import port_set
+from headrace.optimizer.joins.search import search
+
+#: The price of what a join does, in seconds on one core, as measured without Spark. One factor corrects all of them.
+COSTS = Costs(
+    store=180e-9,
+    search=160e-9,
+    candidate=20e-9,
+    match=75e-9,
+    step=300e-6,
+    stored_byte=10e-9,
+    derived_byte=10e-9,
+    row=24.0,
+)
+#: The weight of the newest look in the factor, and its limits.
+_NEWEST, _LEAST, _MOST = 0.3, 0.05, 20.0
+#: The shortest and longest time between two looks, and the first (microseconds).
+_SHORTEST, _LONGEST, _FIRST = 2 * SECOND, 60 * SECOND, 10 * SECOND
+
+
+class View(Struct, frozen=True):
+    """What the last look at a join found: for people who ask, too."""
+
+    time: int
+    facts: Facts
+    costs: Costs
+    limits: Limits
+    running: Plan
+    plans: tuple[Plan, ...]
+    choice: Choice
+    way: Way
+
+
+class BoxMemory(Struct, frozen=True):
+    """What is remembered of one join; `since` is the time of its last report, `changing` when a change began."""
+
+    tally: Tally = Tally()
+    since: int | None = None
+    looked: int = 0
+    sampling: Sampling = Sampling(_SHORTEST, _LONGEST, _FIRST)
+    waiting: Waiting = Waiting()
+    choice: ChoiceMemory = ChoiceMemory()
+    factor: float | None = None
+    learned: Mapping[int, float] = {}
+    changing: int | None = None
+    view: View | None = None
+
+
+class PlanningMemory(Struct, frozen=True):
+    """What is remembered of each join."""
+
+    boxes: Mapping[VertexId, BoxMemory] = {}
+
+
+class Box(Struct, frozen=True):
+    """A join of several inputs that runs: what it joins, the queries it works for, and the longest window (seconds)."""
+
+    shape: Shape
+    names: tuple[str, ...]
+    queries: tuple[str, ...]
+    window: float | None = None
+    buckets: int = 1
+
+
+def plan_joins(
+    memory: PlanningMemory, situation: Situation, boxes: Mapping[VertexId, Box]
+) -> tuple[PlanningMemory, list[Command], list[Decision]]:
+    """Decide which joins change their plans."""
+    kept = {name: known for name, known in memory.boxes.items() if name in boxes}
+    commands: list[Command] = []
+    decisions: list[Decision] = []
+    for name, box in boxes.items():
+        seen = situation.observation.boxes.get(name)
+        if seen is not None and len(seen.ports) == box.shape.ports:
+            known, changes, reasons = _after(kept.get(name, BoxMemory()), name, box, seen, situation)
+            kept[name] = known
+            commands, decisions = commands + changes, decisions + reasons
+    return PlanningMemory(kept), commands, decisions
+
+
+def _after(
+    memory: BoxMemory, name: VertexId, box: Box, seen: BoxSeen, situation: Situation
+) -> tuple[BoxMemory, list[Command], list[Decision]]:
+    """Take in one report of a join, and look at its plan if it is time to."""
+    time = situation.observation.time
+    if memory.since is None:
+        return replace(memory, since=time, looked=time), [], []
+    tally = memory.tally.after(seen, (time - memory.since) / SECOND)
+    waiting = memory.waiting.after(_waits(box, situation), time)
+    memory = replace(memory, tally=tally, since=time, waiting=waiting)
+    used = situation.running.trees.get(name)
+    if seen.migration is not None or (used is not None and seen.number < used.number):
+        return replace(memory, changing=memory.changing or time), [], []
+    if memory.changing is not None:  # the change is through; what was counted meanwhile belongs to no plan
+        choice = ended(memory.choice, (time - memory.changing) / SECOND)
+        return replace(memory, changing=None, choice=choice, tally=Tally(widths=tally.widths), looked=time), [], []
+    limits = limits_of(box, situation, seen)
+    if not _is_due(memory, seen, limits, time) or seen.tree is None:
+        return memory, [], []
+    return _look(memory, name, box, seen.tree, limits, situation)
+
+
+def _is_due(memory: BoxMemory, seen: BoxSeen, limits: Limits, time: int) -> bool:
+    if time - memory.looked < _SHORTEST or sum(memory.tally.taken) < FEW or not memory.tally.samples:
+        return False
+    size = sum(port.bytes for port in seen.ports)
+    return time - memory.looked >= memory.sampling.period or is_near(size, limits.memory) or memory.waiting.is_ramp
+
+
+def _look(
+    memory: BoxMemory, name: VertexId, box: Box, tree: Tree, limits: Limits, situation: Situation
+) -> tuple[BoxMemory, list[Command], list[Decision]]:
+    tally, time = memory.tally, situation.observation.time
+    facts = facts_of(box.shape, tally, memory.learned)
+    factor = _factor(memory.factor, facts, tree, tally)
+    costs = calibrated(factor)
+    model = Model(facts.graph, costs)
+    running, plans = model.plan(tree), search(model)
+    latencies = _latencies(box, situation)
+    portion = allowed_portion(latencies)
+
+    def way_to(plan: Plan) -> Way:
+        price = price_of(model, running.tree, plan.tree, buckets=box.buckets)
+        found = ways(model, running.tree, plan.tree, price, buckets=box.buckets, window=box.window, portion=portion)
+        return choose_way(found, allowed_pause(latencies))
+
+    choice, outcome = decide(
+        memory.choice,
+        Look(
+            time=time,
+            running=running,
+            plans=plans,
+            limits=limits,
+            price=lambda plan: way_to(plan).work,
+            signature=signature_of(model.estimates),
+            work=tally.busy / max(tally.seconds, 1e-9) + _stored(model, running),
+            predicted=_predicted(memory, box, tally, tree),
+            scarce_memory=is_near(running.memory, limits.memory),
+        ),
+    )
+    way = way_to(outcome.best)
+    view = View(time, facts, costs, limits, running, plans, outcome, way)
+    is_auto = is_automatic(situation.running, box)
+    memory = replace(
+        memory,
+        tally=Tally(widths=tally.widths, sampled=tally.sampled, samples=tally.samples),
+        looked=time,
+        sampling=memory.sampling.after(running.cpu),
+        choice=choice
+        if is_auto or not outcome.changes
+        else replace(choice, changed=memory.choice.changed, is_unproved=False),
+        factor=factor,
+        learned={**memory.learned, **facts.learned},
+        view=view,
+    )
+    decisions: list[Decision] = []
+    if outcome.wrong and is_auto:
+        decisions.append(BarPlan(box.queries[0], format_tree(tree, box.names), outcome.wrong))
+    if not (outcome.changes and is_auto):
+        return memory, [], decisions
+    used = situation.running.trees.get(name)
+    command = UseTree(
+        name, (used.number if used else 0) + 1, outcome.best.tree, way.how, portion=way.portion, auto=True
+    )
+    plan = format_tree(outcome.best.tree, box.names)
+    decisions.append(ChangePlan(box.queries[0], plan, format_tree(tree, box.names), way.how, outcome.why))
+    return memory, [command], decisions
+
+
+def is_automatic(running: Running, box: Box) -> bool:
+    """Return whether the optimizer may change the plan of a join: nobody has turned it off, or set a plan."""
+    return all(running.optimizer_of(query) == "auto" and query not in running.fixed_plans for query in box.queries)
+
+
+def calibrated(factor: float) -> Costs:
+    """Return the costs of this machine, given how long joins really take."""
+    return Costs(
+        **{field: value if field == "row" else value * factor for field, value in msgspec.structs.asdict(COSTS).items()}
+    )
+
+
+def limits_of(box: Box, situation: Situation, seen: BoxSeen) -> Limits:
+    """Return what a join may use: the processor that the rest leaves, and the memory that its queries promise."""
+    observation, running = situation.observation, situation.running
+    work = work_in(observation, running)
+    own = seen.busy_ns  # what the join itself takes is no work of others
+    others = reading_work(observation, running) + sum(work.values())
+    others -= sum(seconds for vertex, seconds in work.items() if observation.boxes.get(vertex) is seen)
+    latencies = _latencies(box, situation)
+    machine = observation.machine
+    if latencies and own:
+        target = max(SHARE_OF_PROMISE * min(latencies), 2 * machine.fixed)
+        speed = machine.room(target) / target
+    else:
+        speed = machine.speed
+    memories = [
+        qos.memory.curve.at(elapsed)
+        for qos, elapsed in (situation.promises[query] for query in box.queries if query in situation.promises)
+        if qos.memory is not None
+    ]
+    return Limits(max(0.1 * speed, speed - others), min(memories, default=float("inf")))
+
+
+def _latencies(box: Box, situation: Situation) -> list[float]:
+    """Return the latencies, in seconds, that the queries of a join promise."""
+    promises = (situation.promises[query] for query in box.queries if query in situation.promises)
+    return [qos.latency.curve.at(elapsed) / SECOND for qos, elapsed in promises if qos.latency is not None]
+
+
+def _waits(box: Box, situation: Situation) -> float:
+    """Return how many tuples wait before a join and in its sources."""
+    observation = situation.observation
+    streams = {
+        stream.name for query in situation.running.queries if query.query in box.queries for stream in query.streams
+    }
+    waiting = sum(observation.queries[query].waiting for query in box.queries if query in observation.queries)
+    rows = sum(observation.unread_rows.get(name, 0) for name in streams)
+    return waiting + (rows or max((observation.behind.get(name, 0.0) for name in streams), default=0.0))
+
+
+def _factor(before: float | None, facts: Facts, tree: Tree, tally: Tally) -> float:
+    """Return by how much the time of a join differs from that of the model, a mean that fades."""
+    expected = _in_memory(Model(facts.graph, COSTS), tree) * tally.seconds
+    if expected <= 0 or tally.busy <= 0:
+        return before or 1.0
+    seen = min(_MOST, max(_LEAST, tally.busy / expected))
+    return seen if before is None else before + _NEWEST * (seen - before)
+
+
+def _predicted(memory: BoxMemory, box: Box, tally: Tally, tree: Tree) -> float:
+    """Return the work that samples alone, and the speed known so far, would let expect of a tree."""
+    facts = facts_of(box.shape, replace(tally, steps={}), memory.learned)
+    return Model(facts.graph, calibrated(memory.factor or 1.0)).plan(tree).cpu
+
+
+def _in_memory(model: Model, tree: Tree) -> float:
+    """Return the work of a tree without that of the state store, which the join does not see."""
+    return Model(model.graph, replace(model.costs, stored_byte=0.0, derived_byte=0.0)).plan(tree).cpu
+
+
+def _stored(model: Model, plan: Plan) -> float:
+    return plan.cpu - _in_memory(model, plan.tree)
+
+
+def boxes_of(running: Running, buckets: int) -> dict[VertexId, Box]:
+    """Return the joins of several inputs that run, with the queries that each works for."""
+    found: dict[VertexId, Box] = {}
+    for query in running.queries:
+        for vertex in query.graph:
+            spec = vertex.spec
+            if isinstance(spec, MultiJoin):
+                known = found.get(vertex.id)
+                queries = (*(known.queries if known else ()), query.query)
+                found[vertex.id] = Box(shape_of(spec), labels_of(spec), queries, window_of(spec), max(1, buckets))
+    return found
+
+
+def shape_of(spec: MultiJoin) -> Shape:
+    """Return what a join joins, as port numbers."""
+    classes = tuple(tuple(port for port, expr in enumerate(members) if expr is not None) for members in spec.classes)
+    owners = {name: port for port, names in enumerate(spec.names) for name in names}
+    terms = (port_set({owners[name] for name in columns(term) if name in owners}) for term in spec.terms)
+    return Shape(len(spec.inputs), classes, tuple(ports for ports in terms if ports))
+
+
+def labels_of(spec: MultiJoin) -> tuple[str, ...]:
+    """Return the names of the inputs, for people."""
+    return spec.labels or tuple(f"input{port}" for port in range(len(spec.inputs)))
+
+
+def window_of(spec: MultiJoin) -> float | None:
+    """Return the longest window, in seconds; None if one has no end."""
+    spans = [None if extent is None else extent.span for extent in spec.extents]
+    known = [span for span in spans if span is not None]
+    return max(known) / SECOND if len(known) == len(spans) else None
