@@ -131,6 +131,12 @@ class OwnerFault(HostFault):
     code = "HR206"
 
 
+class Fenced(RunError):
+    """A statement from the network may not reach that; an option of `headrace serve` would allow it."""
+
+    code = "HR207"
+
+
 class Refused(RunError):
     """The machine cannot run a query without breaking a promise that must hold."""
 

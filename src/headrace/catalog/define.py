@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Query, Stream, Table, Timing
 from headrace.catalog.references import learn_references
-from headrace.errors import NameFault, NotSupported, TypeFault
+from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.names import ConnectorClause
 from headrace.language.syntax.statements import (
@@ -17,6 +17,7 @@ from headrace.language.syntax.statements import (
     Detection,
 )
 from headrace.language.syntax.stints import StintClause
+from headrace.model.keep import KEEP, Keep, keep_of
 from headrace.model.limits import COLUMNS
 from headrace.model.option import Option
 from headrace.model.schema import Schema
@@ -79,6 +80,9 @@ def define_aggregate(statement: CreateAggregate) -> Aggregate:
 def define_query(statement: CreateQuery, schema: Schema) -> Query:
     """Define the query of a statement; without INTO its results go to the console."""
     sinks = tuple(define_connector(clause) for clause in statement.sinks) or (Connector("CONSOLE", {}),)
+    keep = _keep(statement, schema)
+    if keep.durable:
+        sinks += (Connector("SHELF", {KEEP: statement.options[KEEP]}),)
     learn_references(statement.select_text, statement.select)
     return Query(
         statement.name.text,
@@ -87,6 +91,23 @@ def define_query(statement: CreateQuery, schema: Schema) -> Query:
         sinks,
         {**statement.options, **_stint_options(statement.stint)},
     )
+
+
+def _keep(statement: CreateQuery, schema: Schema) -> Keep:
+    """Return what is kept of the newest results."""
+    span = statement.option_spans.get(KEEP)
+    try:
+        keep = keep_of(statement.options)
+    except ValueError as error:
+        raise SyntaxFault(f"{KEEP}: {error}", span=span) from error
+    for name in keep.by or ():
+        if schema.find(name) is None:
+            raise NameFault(
+                f"column {name!r} is not in the results of {statement.name.text}",
+                span=span,
+                hint=did_you_mean(name, schema.names),
+            )
+    return keep
 
 
 def _stint_options(clause: StintClause | None) -> dict[str, Option]:

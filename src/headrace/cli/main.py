@@ -27,7 +27,7 @@ from headrace.cli import (
 from headrace.cli.demo import demo
 from headrace.cli.help import flag, program
 from headrace.cli.prompt import shell
-from headrace.cli.serving import serve
+from headrace.cli.serving import dashboard, remote, serve
 from headrace.hosts.spark.starting.settings import DEBUG
 
 app = typer.Typer(
@@ -43,6 +43,11 @@ app = typer.Typer(
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("sql", epilog=shell.EXAMPLES)(shell.sql)
 app.command("serve", epilog=serve.EXAMPLES)(serve.serve)
+app.command("status", epilog=remote.STATUS_EXAMPLES)(remote.status)
+app.command("top", epilog=remote.TOP_EXAMPLES)(remote.top)
+app.command("stop", epilog=remote.STOP_EXAMPLES)(remote.stop)
+app.add_typer(remote.token_app, name="token")
+app.command("dashboard", epilog=dashboard.EXAMPLES)(dashboard.dashboard)
 app.command("submit", epilog=submit.EXAMPLES)(submit.submit)
 app.command("pack", epilog=pack.EXAMPLES)(pack.pack)
 app.command("explain", epilog=explain.EXAMPLES)(explain.explain)

@@ -24,6 +24,7 @@ from headrace.connectors.kafka.source import KafkaSource, check_kafka
 from headrace.connectors.memory import MemorySink
 from headrace.connectors.options import check_names, near, require
 from headrace.connectors.secrets import resolved, with_secrets
+from headrace.connectors.shelf import ShelfSink, check_shelf
 from headrace.connectors.socket import SocketSource, address
 from headrace.connectors.spark import SPARK_STAGING, SparkSink
 from headrace.connectors.spool import raised_source, spool_source
@@ -58,6 +59,7 @@ SINKS: dict[str, MakeSink] = {
     "FILES": files_sink,
     "KAFKA": kafka_sink,
     "MEMORY": MemorySink,
+    "SHELF": ShelfSink,
     "SPARK": SparkSink,
 }
 
@@ -156,5 +158,8 @@ def check_sink(query: str, connector: Connector, schema: Schema) -> None:
             check_console(connector)
         case "SPARK":
             require(connector, "format", "'delta'")
+        case "SHELF":
+            check_names(connector, ("keep",))
+            check_shelf(connector)
         case _:
             check_names(connector, ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -53,12 +54,16 @@ class DecisionLog:
         self._lines = LineFile(directory / "decisions.jsonl")
         self._known: list[Decided] | None = None
         self._deleted = 0  # by this process
+        self._lock = threading.RLock()  # others read while a micro-batch decides
 
     def add(self, time: int, decisions: Sequence[Decision]) -> None:
         """Append decisions; old ones are deleted when there are many."""
         if not decisions:
             return
-        new = [Decided(time, decision) for decision in decisions]
+        with self._lock:
+            self._add([Decided(time, decision) for decision in decisions])
+
+    def _add(self, new: Sequence[Decided]) -> None:
         known = [*self.all(), *new]
         if len(known) > 2 * MIN_KEPT:
             self._deleted += len(known) - MIN_KEPT
@@ -70,14 +75,16 @@ class DecisionLog:
 
     def numbered(self) -> Numbered:
         """Return all decisions that are kept, and the number of the newest."""
-        known = self.all()
-        return Numbered(self._deleted + len(known), known)
+        with self._lock:
+            known = self.all()
+            return Numbered(self._deleted + len(known), known)
 
     def all(self) -> list[Decided]:
         """Return all decisions that are kept."""
-        if self._known is None:
-            try:
-                self._known = [msgspec.json.decode(line, type=Decided) for line in self._lines.read_new()]
-            except ValueError as error:  # DecodeError is one
-                raise sealed.damaged(self._lines.path, error) from error
-        return self._known
+        with self._lock:
+            if self._known is None:
+                try:
+                    self._known = [msgspec.json.decode(line, type=Decided) for line in self._lines.read_new()]
+                except ValueError as error:  # DecodeError is one
+                    raise sealed.damaged(self._lines.path, error) from error
+            return self._known

@@ -112,7 +112,7 @@ def authenticate(server: Server, request: HTTPConnection, *, required: bool) -> 
         if required:
             raise Fault(401, "this token opens nothing", headers={"WWW-Authenticate": "Bearer"})
     login = server.cookies.find(request)
-    if login is not None:
+    if login is not None and login in server.keys.logins():  # else its token was revoked
         return login
     if required:
         raise Fault(

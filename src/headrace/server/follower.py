@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from headrace.connectors.shelf import ShelfFiles
 from headrace.server.problems import Fault
 from headrace.server.shelf import Shelved
 
@@ -19,6 +20,49 @@ if TYPE_CHECKING:
 
 #: A follower takes so many rows at once at most.
 MOST_ROWS = 10_000
+
+
+class CompleteFollower:
+    """Reads all results of a query from its durable shelf, in the order of micro-batches."""
+
+    def __init__(self, service: Service, query: str, after: int) -> None:
+        self._service, self.query, self.after = service, query, after
+        self._files = ShelfFiles(query, service.directory)
+        self.check()
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the query is gone, so that nothing more comes."""
+        return all(query.query != self.query for query in self._service.running.added)
+
+    def check(self) -> None:
+        """Raise a fault if results after the last one that was read have been deleted."""
+        about = self._files.about()
+        if about is not None and self.after < about.gone:
+            first = next(iter(self._files.batches(about.gone)), None)
+            raise Fault(
+                410,
+                f"results after micro-batch {self.after} have been deleted, up to {about.gone}",
+                first=first,
+                hint=f"go on with after={about.gone}, or keep more: WITH (keep '1 day durable')",
+            )
+
+    def take(self) -> list[tuple[Shelved, pl.DataFrame, int]]:
+        """Return what came since the last time."""
+        self.check()
+        taken: list[tuple[Shelved, pl.DataFrame, int]] = []
+        room = MOST_ROWS
+        for batch in self._files.batches(self.after):
+            if room <= 0:
+                break
+            found = self._files.read(batch)
+            if found is None:
+                break  # it was deleted just now; the check of the next time says so
+            frame, at = found
+            taken.append((Shelved(batch, at, frame, 0, 0), frame, 0))
+            self.after = batch
+            room -= frame.height
+        return taken
 
 
 class Follower:
@@ -31,11 +75,18 @@ class Follower:
         self.skipped = 0
 
     @staticmethod
-    def of(call: Call, query: str) -> Follower:
+    def of(call: Call, query: str) -> Follower | CompleteFollower:
         """Return the follower that a request asks for."""
         service = call.server.service
+        is_complete = call.options.get("follow") == "complete"
         resumed = call.request.headers.get("last-event-id")
-        text = resumed if resumed is not None else call.options.get("after", "latest")
+        text = resumed if resumed is not None else call.options.get("after", "first" if is_complete else "latest")
+        if is_complete and not service.is_durable(query):
+            raise Fault(
+                409,
+                f"the results of {query} are not kept durably, so a follower could miss some",
+                hint=f"CREATE OR REPLACE QUERY {query} WITH (keep '1 day durable') AS ...",
+            )
         if text == "latest":
             view = service.shelves.view(query)
             after = -1 if view is None or view.last is None else view.last
@@ -46,7 +97,7 @@ class Follower:
                 after = int(text)
             except ValueError:
                 raise Fault(400, f"after must be latest, first or a micro-batch, not {text[:80]!r}") from None
-        return Follower(service, query, after)
+        return CompleteFollower(service, query, after) if is_complete else Follower(service, query, after)
 
     @property
     def is_over(self) -> bool:

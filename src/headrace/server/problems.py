@@ -7,6 +7,7 @@ import re
 import secrets
 
 from headrace.errors import (
+    Fenced,
     HeadraceError,
     HostFault,
     InternalError,
@@ -99,6 +100,8 @@ def status_of(error: HeadraceError) -> int:
             return 422
         case Refused():
             return 409
+        case Fenced():
+            return 403
         case SourceFault() | SinkFault() | OperatorFault():
             return 424
         case HostFault():

@@ -65,10 +65,11 @@ class Server:
         self._owner_token = write_owner_token(service.directory)
         self.keys = Keys(TokenFile(self.options.tokens or token_path(service.directory)), self._owner_token)
         self.history = History()
-        self.requests = Requests()
+        self.requests: Requests = Requests()
         self.pushed = PushKeys()
-        self.live = Live(self)
+        self.live: Live = Live(self)
         self._socket = self._listen()
+        self._port = 0 if self.options.unix is not None else int(self._socket.getsockname()[1])
         self.cookies = Cookies(self.port, secure=self.options.secure)
         self.stop_asked = threading.Event()
         config = uvicorn.Config(
@@ -95,7 +96,7 @@ class Server:
     @property
     def port(self) -> int:
         """Return the port on which it listens."""
-        return 0 if self.options.unix is not None else int(self._socket.getsockname()[1])
+        return self._port
 
     @property
     def url(self) -> str:

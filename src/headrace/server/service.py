@@ -14,6 +14,7 @@ from typing import TypeVar
 from headrace.catalog.catalog import Catalog
 from headrace.commands.running import Running
 from headrace.connectors import console
+from headrace.connectors.shelf import ShelfFiles
 from headrace.driver.moment import Moment
 from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault
@@ -120,6 +121,7 @@ class Service:
             delivery = self.session.deployment.delivery
             delivery.readers.append(self.shelves.take)
             delivery.watchers.append(self._on_moment)
+            self._restore_shelves()
             kept: set[str] = set()
             if self._startup.text:
                 for outcome in self.session.execute(self._startup.text, start=False):
@@ -176,7 +178,8 @@ class Service:
             views = tuple(
                 outcome_view(outcome, self.follows.add(outcome, self.session.catalog)) for outcome in outcomes
             )
-            self.shelves.forget(lambda name: any(query.query == name for query in running.added))
+            for name in self.shelves.forget(lambda name: any(query.query == name for query in running.added)):
+                ShelfFiles(name, self.directory).clear()
             for query in self.session.catalog.queries():
                 self.shelves.change(query.name)
             return StatementsAnswer(views, False, running.commands)
@@ -232,6 +235,17 @@ class Service:
         if self._state == "ended":
             return "ended", None
         return ("running", None) if self.session.has_started else ("idle", None)
+
+    def is_durable(self, query: str) -> bool:
+        """Return whether all results of a query are kept on disk for a while."""
+        added = (each for each in self.running.added if each.query == query)
+        return any(sink.kind == "SHELF" for each in added for sink in each.sinks)
+
+    def _restore_shelves(self) -> None:
+        """Put what durable shelves hold back on the shelves, up to what fits."""
+        for query in self.running.known:
+            if any(sink.kind == "SHELF" for sink in query.sinks):
+                self.shelves.restore(query.query, query.schema, ShelfFiles(query.query, self.directory))
 
     def _keep(self, query: str) -> Keep:
         definition = self.session.catalog.get(query)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from headrace.connectors.shelf import ShelfFiles
 from headrace.model.keep import Keep
 from headrace.model.page import Page
 from headrace.model.schema import Schema
@@ -186,11 +187,31 @@ class Shelves:
             shelf = self._shelves.get(query)
             return None if shelf is None else shelf.view()
 
-    def forget(self, kept: Callable[[str], bool]) -> None:
-        """Drop the shelves of queries that are not kept."""
+    def restore(self, query: str, schema: Schema, kept: ShelfFiles) -> None:
+        """Put on a shelf what an earlier server has kept on disk."""
         with self._lock:
-            for query in [query for query in self._shelves if not kept(query)]:
+            shelf = self._shelves[query] = Shelf(query, schema, self._keep_of(query))
+            chosen: list[Shelved] = []
+            rows = size = 0
+            for batch in reversed(kept.batches()):
+                found = kept.read(batch)
+                if found is None or found[0].columns != list(schema.names):
+                    break
+                frame, at = found
+                rows, size = rows + frame.height, size + int(frame.estimated_size())
+                chosen.append(Shelved(batch, at, frame, int(frame.estimated_size()), 0))
+                if size > shelf.keep.bytes or rows > 10_000:
+                    break
+            for entry in reversed(chosen):
+                shelf.put(entry)
+
+    def forget(self, kept: Callable[[str], bool]) -> list[str]:
+        """Drop the shelves of queries that are not kept; return their names."""
+        with self._lock:
+            gone = [query for query in self._shelves if not kept(query)]
+            for query in gone:
                 del self._shelves[query]
+            return gone
 
     def change(self, query: str) -> None:
         """Take over another way to keep results, for the results to come."""

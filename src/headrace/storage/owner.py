@@ -123,6 +123,12 @@ class Ownership:
         if not lock(file):
             other = _decode(os.read(file, 4096))
             os.close(file)
+            served = _served_at(folder)
+            if served is not None:
+                raise HostFault(
+                    f"the checkpoint {self._directory} is served at {served} by {other or 'another process'}",
+                    hint=f"headrace sql --checkpoint {self._directory} connects to it, headrace stop ends it",
+                )
             raise HostFault(
                 f"the checkpoint {self._directory} is in use by {other or 'another process'}",
                 hint="stop that process first, or use another checkpoint; SHOW, DESCRIBE and EXPLAIN work beside it",
@@ -199,6 +205,15 @@ def owner_of(directory: Path) -> tuple[Owner | None, bool]:
         return owner, False
     finally:
         os.close(file)
+
+
+def _served_at(folder: Path) -> str | None:
+    """Return the address of the server that has a checkpoint; None if its owner is no server."""
+    try:
+        found = msgspec.json.decode((folder / "server.json").read_bytes(), type=dict[str, object])
+    except (OSError, ValueError):  # DecodeError is one
+        return None
+    return str(found.get("url")) if "url" in found else None
 
 
 def _command() -> str:

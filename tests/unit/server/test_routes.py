@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.unit.server.conftest import Client
 
@@ -49,6 +51,12 @@ def test_the_document_describes_every_route(shared: Client) -> None:
         method["operationId"] for methods in document(ROUTES)["paths"].values() for method in methods.values()
     ]
     assert len(set(operations)) == len(operations)
+
+
+def test_the_page_about_the_server_lists_every_route() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "server.md").read_text()
+    for route in ROUTES:
+        assert f"| `{route.method} {route.path}` | {route.role or '-'} | {route.sentence} |" in page
 
 
 def test_an_unknown_name_is_404_with_the_nearest_one(shared: Client) -> None:

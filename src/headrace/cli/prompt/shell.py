@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import typer
 from prompt_toolkit import PromptSession
 from prompt_toolkit.filters import Condition
@@ -31,8 +33,11 @@ from headrace.cli.meter import Meter
 from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
 from headrace.cli.prompt.completion import Names, StatementCompleter
 from headrace.cli.prompt.split_statements import is_blank, take
+from headrace.cli.serving.remote import served_session, token_option, url_option
+from headrace.client import RemoteSession
+from headrace.connectors.console import block
 from headrace.errors import HeadraceError
-from headrace.session import Listing, Session
+from headrace.session import Listing, Session, Started
 from headrace.storage.disk import make_directory
 
 EXAMPLES = examples(
@@ -41,6 +46,7 @@ EXAMPLES = examples(
     ("run piped statements, finish all windows, stop", "sql < examples/files.sql"),
     ("a prompt that starts at once, for small inputs", "sql --host local"),
     ("on a cluster", "sql --checkpoint /shared/state --master spark://10.0.0.5:7077"),
+    ("on a server; without --url that of the checkpoint, if it is served", "sql --url http://127.0.0.1:4280"),
 )
 #: What can be typed, in groups: the forms, then an example that could follow the examples before it.
 GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -112,9 +118,17 @@ def sql(
     executors: int | None = executors_option(),
     python: list[str] = python_option(),
     take_over: bool = take_over_option(),
+    url: str | None = url_option(),
+    token_file: Path | None = token_option(),
 ) -> None:
-    """Type statements at a prompt, or pipe them in."""
+    """Type statements at a prompt, or pipe them in; on a server, if the checkpoint is served."""
     launch = chosen_launch(host, master, conf, executors)
+    with faults():
+        remote = served_session(url, checkpoint, token_file)
+    if remote is not None:
+        with faults(), remote:
+            _on_server(remote)
+        return
     allow_python(python)
     with (
         faults(),
@@ -132,10 +146,20 @@ def sql(
             shell.read(sys.stdin)
 
 
+def _on_server(session: RemoteSession) -> None:
+    """Type statements at a prompt of a server; rows of unnamed SELECTs come as they are delivered."""
+    shell = Shell(session, steps=False, continues=True)
+    if sys.stdin.isatty():
+        err.print(f"[dim]connected to {session.url}[/]")
+        shell.converse()
+    else:
+        shell.read(sys.stdin)
+
+
 class Shell:
     """Executes typed statements one at a time and continues after an error."""
 
-    def __init__(self, session: Session, *, steps: bool, continues: bool) -> None:
+    def __init__(self, session: Session | RemoteSession, *, steps: bool, continues: bool) -> None:
         self._session = session
         self._continues = continues  # the checkpoint had queries before
         self._steps = steps  # the local host works only while something waits for it
@@ -211,6 +235,8 @@ class Shell:
             try:
                 for outcome in self._session.execute(statement, start=start):
                     show(outcome)
+                    if isinstance(outcome, Started) and isinstance(self._session, RemoteSession):
+                        self._follow(self._session, outcome.query)
                 if self._steps and start:
                     self._session.wait(0.2)
             except HeadraceError as error:
@@ -219,6 +245,11 @@ class Shell:
                 complain(error, statement)
                 self._failed = error
                 return
+
+    def _follow(self, session: RemoteSession, query: str) -> None:
+        """Print the results of an unnamed SELECT as they come, if somebody is there to read them."""
+        if query in session.follows and sys.stdin.isatty():
+            session.subscribe(query, lambda batch, rows: _print_block(f"{query} #{batch}", rows))
 
     def _names(self) -> Names:
         """Return the names that exist now, for completion."""
@@ -235,6 +266,10 @@ class Shell:
 
     def _columns(self, name: str) -> tuple[str, ...]:
         return self._first_column(f"DESCRIBE {name}")
+
+
+def _print_block(title: str, rows: list[dict[str, Any]]) -> None:
+    print(block(title, pl.DataFrame(rows, infer_schema_length=None), 20), end="")
 
 
 def is_command(text: str) -> bool:

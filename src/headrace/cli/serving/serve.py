@@ -67,6 +67,9 @@ def serve(
     allow_address: list[str] = typer.Option(
         [], help="Host that clients' sources, sinks and webhooks may reach. Repeatable; loopback is always allowed."
     ),
+    allow_secret: list[str] = typer.Option(
+        [], metavar="KIND:NAME", help="Secret that clients' statements may refer to, such as env:PG_*. Repeatable."
+    ),
     read_only: bool = flag("--read-only", "No statement of a client changes anything."),
     tls_cert: Path | None = typer.Option(None, exists=True, dir_okay=False, help="Certificate chain (PEM)."),
     tls_key: Path | None = typer.Option(None, exists=True, dir_okay=False, help="Private key (PEM)."),
@@ -125,7 +128,7 @@ def serve(
             read_only=read_only,
             behind_proxy=behind_proxy,
             log_file=str(log_file),
-            policy=Policy(files.resolve(), frozenset(allow_spark), frozenset(allow_address)),
+            policy=Policy(files.resolve(), frozenset(allow_spark), frozenset(allow_address), frozenset(allow_secret)),
         )
         server = Server(service, options)
         with interruptible(

@@ -13,6 +13,7 @@ from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.names import did_you_mean
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import Name
+from headrace.model.keep import KEEP
 from headrace.model.option import Option
 from headrace.model.qos import OPTIONS, qos_of
 
@@ -30,7 +31,7 @@ class Options(NamedTuple):
 
 def read_options(reader: Reader) -> Options:
     """Read the options of CREATE QUERY ... WITH."""
-    return _options(reader, (*OPTIONS, "ordered", "force"), removable=False)
+    return _options(reader, (*OPTIONS, "ordered", "force", KEEP), removable=False)
 
 
 def read_promises(reader: Reader) -> Options:
@@ -88,7 +89,7 @@ def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
     key = name.text.lower()
     reader.accept("=")
     start = reader.position
-    if removable and reader.accept(NONE):
+    if (removable or key == KEEP) and reader.accept(NONE):
         return {key: NONE}
     value = reader.option()
     values: dict[str, Option] = {key: True if value is None else value}

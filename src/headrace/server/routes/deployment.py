@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
+from typing import Any
 
 from headrace import __version__
 from headrace.connectors.kinds import SINKS, SOURCES
@@ -116,6 +117,22 @@ def statistics(call: Call) -> ListingView:
     now = service.session.deployment.now()
     listing = show("STATISTICS", service.catalog, service.running, service.statistics, now)
     return ListingView(listing.columns, tuple(map(cells, listing.rows)))
+
+
+def counters(call: Call) -> Any:
+    """Return the totals of streams, queries, rules and operators."""
+    counted = call.server.service.statistics
+    return {
+        "batch": counted.batch,
+        "batch_ms": counted.batch_ms,
+        "queues": counted.queues,
+        "vertices": counted.vertices,
+        "streams": counted.streams,
+        "queries": counted.queries,
+        "rules": counted.rules,
+        "purged": counted.purged,
+        "sent": counted.sent,
+    }
 
 
 def settings(call: Call) -> tuple[SettingView, ...]:

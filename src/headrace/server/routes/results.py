@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 from starlette.responses import Response, StreamingResponse
 
-from headrace.server.follower import Follower
+from headrace.server.follower import CompleteFollower, Follower
 from headrace.server.problems import Fault
 from headrace.server.route import Call
 from headrace.server.routes.definitions import query_name
@@ -117,12 +117,16 @@ async def _follow(call: Call, name: str, form: str) -> Response:
     return StreamingResponse(pieces, media_type=form, headers=headers)
 
 
-async def _pieces(call: Call, follower: Follower, form: str) -> AsyncIterator[bytes]:
+async def _pieces(call: Call, follower: Follower | CompleteFollower, form: str) -> AsyncIterator[bytes]:
     with call.server.service.follows.reading(follower.query), call.server.live.listening(follower.query) as news:
         yield b": follow\n\n" if form == EVENTS else b""
         schema: pl.Schema | None = None
         while not call.server.service.is_stopping:
-            for entry, frame, skipped in await asyncio.to_thread(follower.take):
+            try:
+                taken = await asyncio.to_thread(follower.take)
+            except Fault:
+                return  # it has fallen behind; the next request says so
+            for entry, frame, skipped in taken:
                 if form == ARROW:
                     if schema is not None and frame.schema != schema:
                         return  # an Arrow stream has one schema; the client asks again
@@ -130,6 +134,8 @@ async def _pieces(call: Call, follower: Follower, form: str) -> AsyncIterator[by
                     yield _body(frame, ARROW)
                 else:
                     yield _piece(entry, frame, skipped, form)
+            if taken:
+                continue
             if follower.is_over:
                 return
             try:

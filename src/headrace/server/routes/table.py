@@ -90,6 +90,8 @@ ROUTES: tuple[Route, ...] = (
           deployment.settings, answers=tuple[SettingView, ...]),
     Route("GET", f"{API}/statistics", "read", "The counters of every operator, as SHOW STATISTICS lists them.",
           deployment.statistics, answers=ListingView),
+    Route("GET", f"{API}/counters", "read", "The totals of streams, queries, rules and operators, as numbers.",
+          deployment.counters, answers=Any),
     Route("GET", f"{API}/history", "read", "Figures over time: every second for 15 minutes, every 10 for 6 hours.",
           deployment.history, answers=HistoryView,
           parameters=(
@@ -120,6 +122,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{API}/login", None, "Exchange a token for a cookie.",
           access.login, asks=LoginAsk, answers=LoginAnswer),
     Route("POST", f"{API}/logout", "read", "End the cookie.", access.logout, asks=NoAsk, answers=LoginAnswer),
+    Route("GET", "/metrics", "read", "Metrics for Prometheus.", documents.metrics, media="text/plain"),
     Route("GET", "/health/live", None, "Whether the process answers.", access.live, answers=Health),
     Route("GET", "/health/ready", None, "Whether queries run, or could; 503 if not.", access.ready, answers=Health),
 )  # fmt: skip

@@ -1,0 +1,193 @@
+"""A session in this process and one on a server: the same methods, outcomes and errors."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.server.conftest import SQL, Client, end, serve
+from tests.unit.server.test_statements import ROWS
+from typer.testing import CliRunner
+
+import headrace
+from headrace.cli.main import app
+from headrace.client import RemoteSession
+from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, SourceFault, SyntaxFault
+from headrace.session import Listing, Message, Session, Started
+
+
+class Local(Session):
+    """A session whose deployment works whenever a test waits."""
+
+
+@pytest.fixture(params=["in process", "on a server"])
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session | RemoteSession]:
+    if request.param == "in process":
+        with Local(tmp_path / "state", host="local") as local:
+            local.execute(SQL)
+            yield local
+        return
+    server = serve(tmp_path / "state")
+    with headrace.connect(checkpoint=tmp_path / "state") as remote:
+        yield remote
+    end(server)
+
+
+def settle(session: Session | RemoteSession, is_so: Callable[[], Any]) -> None:
+    for _ in range(400):
+        if is_so():
+            return
+        if isinstance(session, Session):
+            session.wait(0.01)
+        else:
+            threading.Event().wait(0.02)
+    raise AssertionError("it has not happened")
+
+
+def test_outcomes_are_the_same(session: Session | RemoteSession) -> None:
+    outcomes = session.execute(
+        "CREATE VIEW v AS SELECT item FROM bids; CREATE QUERY q AS SELECT item FROM v; SHOW TABLES"
+    )
+    assert outcomes == [Message("view v created"), Started("q"), Listing(("table", "source"), ())]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("SELECT '😀' AS smile, prise FROM bids", NameFault),
+        ("SHOW STREAMS;\nSELEC item", SyntaxFault),
+        ("CREATE QUERY best AS SELECT item FROM bids", NameFault),
+        ("CREATE TABLE t FROM FILES (path 'none.csv', format 'csv')", HeadraceError),
+    ],
+)
+def test_errors_draw_the_same_caret(
+    session: Session | RemoteSession, text: str, kind: type[HeadraceError], tmp_path: Path
+) -> None:
+    with pytest.raises(kind) as found:
+        session.execute(text)
+    with Session(tmp_path / "other", host="local") as other:
+        other.execute(SQL, start=False)
+        with pytest.raises(kind) as expected:
+            other.execute(text)
+    assert found.value.render(text) == expected.value.render(text)
+
+
+def test_pushed_rows_become_results(session: Session | RemoteSession) -> None:
+    session.push("bids", ROWS)
+    session.push("bids", [{"item": 9, "price": 500.0, "at": datetime.datetime.fromisoformat("2026-01-01T00:01:00")}])
+    settle(
+        session, lambda: session.statistics().streams.get("bids") and session.statistics().streams["bids"].tuples == 4
+    )
+    settle(session, lambda: session.results("best"))
+    assert [row["item"] for row in session.results("best")] == [1, 2, 3]
+    assert session.results("best")[0]["window_end"] == datetime.datetime.fromisoformat("2026-01-01T00:00:10")
+    assert session.statistics().queries["dear"].results == 3
+
+
+def test_a_wrong_row_is_refused(session: Session | RemoteSession) -> None:
+    with pytest.raises(NameFault, match="prise"):
+        session.push("bids", [{"prise": 1}])
+    with pytest.raises(SourceFault, match="row 0"):
+        session.push("bids", [{"price": "much"}])
+
+
+def test_a_query_is_stopped_and_started(session: Session | RemoteSession) -> None:
+    def state() -> str:
+        [listing] = session.execute("SHOW QUERIES")
+        assert isinstance(listing, Listing)
+        return str({row[0]: row[5] for row in listing.rows}["dear"])
+
+    session.stop_query("dear")
+    assert state() == "off"
+    session.start_query("dear")
+    assert state() == "on"
+    with pytest.raises(NameFault):
+        session.stop_query("nothing")
+
+
+def test_texts_are_checked_and_explained(session: Session | RemoteSession) -> None:
+    assert session.check("DROP QUERY best") is True
+    assert session.check("SHOW QUERIES") is False
+    with pytest.raises(SyntaxFault):
+        session.check("SELEC")
+    assert "scan bids" in session.explain("SELECT item FROM bids")
+
+
+def test_subscribers_take_results(session: Session | RemoteSession) -> None:
+    taken: list[tuple[int, list[dict[str, Any]]]] = []
+    session.subscribe("dear", lambda batch, rows: taken.append((batch, rows)))
+    if isinstance(session, RemoteSession):
+        settle(session, lambda: session.deployment()["beat"]["batch"] >= -1)
+        threading.Event().wait(0.3)
+    session.push("bids", ROWS)
+    settle(session, lambda: taken)
+    assert [row for _, rows in taken for row in rows] == [{"item": 2, "price": 110.0}, {"item": 3, "price": 120.0}]
+
+
+def test_what_only_one_process_can_do_is_refused(tmp_path: Path) -> None:
+    server = serve(tmp_path / "state")
+    try:
+        with headrace.connect(checkpoint=tmp_path / "state") as remote:
+            with pytest.raises(NotSupported):
+                remote.register("f", print)
+            with pytest.raises(NotSupported):
+                remote.drain()
+        with pytest.raises(HostFault, match="opens nothing"):
+            headrace.connect(server.url, "wrong").execute("SHOW QUERIES")
+        with (
+            Session(tmp_path / "state", host="local") as second,
+            pytest.raises(HostFault, match="is served at") as found,
+        ):
+            second.execute("DROP QUERY best")
+        assert "headrace sql" in (found.value.hint or "")
+    finally:
+        end(server)
+    with pytest.raises(HostFault, match="does not answer"):
+        headrace.connect(server.url, "x").execute("SHOW QUERIES")
+    with pytest.raises(HostFault, match="no server"):
+        headrace.connect(checkpoint=tmp_path / "state")
+
+
+def test_the_client_imports_neither_spark_nor_polars() -> None:
+    code = "import sys, headrace.client; print([m for m in ('pyspark', 'polars', 'sqlglot') if m in sys.modules])"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed == "[]\n"
+
+
+def command(*arguments: str) -> tuple[int, str]:
+    result = CliRunner(env={"COLUMNS": "200", "TERM": "dumb", "HEADRACE_DEBUG": ""}).invoke(app, list(arguments))
+    return result.exit_code, result.output
+
+
+def test_commands_find_the_server_of_a_checkpoint(client: Client) -> None:
+    state = str(client.server.service.directory)
+    code, output = command("status", "--checkpoint", state)
+    assert code == 0, output
+    assert client.server.url in output
+    assert "state: running" in output
+    code, output = command("token", "new", "--name", "dash", "--checkpoint", state)
+    token = max(output.split(), key=len)
+    assert (code, len(token)) == (0, 43)
+    assert RemoteSession(client.server.url, token).execute("SHOW TABLES") == [Listing(("table", "source"), ())]
+    assert "dash" in command("token", "list", "--checkpoint", state)[1]
+    assert command("token", "revoke", "--name", "dash", "--checkpoint", state)[0] == 0
+    assert command("token", "revoke", "--name", "dash", "--checkpoint", state)[0] == 1
+    result = CliRunner(env={"TERM": "dumb"}).invoke(app, ["sql", "--checkpoint", state], input="SHOW QUERIES;\n")
+    assert "best" in result.output
+    wrong = CliRunner(env={"TERM": "dumb"}).invoke(
+        app, ["sql", "--checkpoint", state], input="SELECT prise FROM bids;\n"
+    )
+    assert (wrong.exit_code, "^^^^^" in wrong.output) == (2, True)
+    assert "bids" in command("top", "--once", "--checkpoint", state)[1]
+
+
+def test_status_without_a_server(tmp_path: Path) -> None:
+    code, output = command("status", "--checkpoint", str(tmp_path / "none"))
+    assert (code, "is not served" in output) == (1, True)
+    assert command("stop", "--checkpoint", str(tmp_path / "none"))[0] == 1
