@@ -162,7 +162,6 @@ def test_many_changes_lose_and_repeat_nothing() -> None:
     ("wrong", "how", "missing", "too_many"),
     [
         (NeighborPurge, "moving", True, False),
-        (NeighborPurgeOfJoined, "moving", True, False),
         (NoRecomputing, "moving", True, False),
         (NoRootRule, "parallel", False, True),
         (NoEpochs, "stepwise", False, True),
@@ -177,6 +176,21 @@ def test_wrong_ways_to_change_a_plan_are_noticed(
         trial, seed = trial.plus(more.results, more.missing, more.too_many), seed + 8
     assert bool(trial.missing) is missing
     assert bool(trial.too_many) is too_many
+
+
+@pytest.mark.parametrize(("build", "missing"), [(MultiJoinOperator, 0), (NeighborPurgeOfJoined, 1)])
+def test_a_state_that_both_trees_have_must_not_have_been_purged_too_far_in_its_old_place(
+    build: type[MultiJoinOperator], missing: int
+) -> None:
+    """Pairs of a and b wait for c in the old tree and for d in the new one; d lags behind c."""
+    run, row = Run(join_of("one key", [5] * 4), build), {"k": 1, "j": 0, "s": ""}
+    run.change(left_deep([0, 1, 2, 3]), "moving", 0)
+    for port in range(3):
+        run.push(port, [Tuple(port, 1, {**row, "id": port})])
+        run.bound(port, 10)
+    run.change(left_deep([0, 1, 3, 2]), "moving", 0)
+    run.push(3, [Tuple(3, 2, {**row, "id": 3})])
+    assert run.difference() == (missing, 0)
 
 
 def test_parallel_track_ends_one_window_after_it_began() -> None:
