@@ -184,7 +184,7 @@ def test_commands_find_the_server_of_a_checkpoint(client: Client) -> None:
         app, ["sql", "--checkpoint", state], input="SELECT prise FROM bids;\n"
     )
     assert (wrong.exit_code, "^^^^^" in wrong.output) == (2, True)
-    assert "bids" in command("top", "--once", "--checkpoint", state)[1]
+    assert "best" in command("top", "--once", "--checkpoint", state)[1]
 
 
 def test_status_without_a_server(tmp_path: Path) -> None:
