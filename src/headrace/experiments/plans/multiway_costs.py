@@ -132,7 +132,7 @@ def _third(pair: Pair, limited: Pair) -> Iterator[Finding]:
     yield Finding(
         "E3: what happens in a memory of 30 MB",
         f"the tree runs out of it after {ended['((A B) (C D))']:.0f} s, the MJoin never",
-        claim(is_out),
+        "consistent" if is_out else "not confirmed",
         paper="the tree runs out of it after 50 s, the MJoin never",
     )
 

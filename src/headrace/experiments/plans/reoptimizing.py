@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.experiments.experiment import Finding, Outcome, Panel, Series, Trial
+from headrace.experiments.experiment import Finding, Outcome, Panel, Range, Series, Trial
 from headrace.experiments.judging import claim, near
 from headrace.experiments.plans.migration_length import PAIRS
 from headrace.experiments.plans.optimizing import Optimizer
@@ -93,7 +93,11 @@ def _once(both: Both) -> Iterator[Finding]:
     start = max(both.optimizer.changes, default=40.0) + WINDOW
     gain = _throughput(both.optimized, start) / _throughput(both.fixed, start)
     yield Finding(
-        "E14: throughput with a change to that without", gain, claim(gain >= 1.4), paper="1.4 - 1.5", unit="x"
+        "E14: throughput with a change to that without",
+        gain,
+        near(gain, Range(1.4, 1.5), 0.15) if gain < 1.4 else "consistent",
+        paper="1.4 - 1.5",
+        unit="x",
     )
     before, after = (
         run.mean(lambda moment: moment.intermediate, start, both.seconds) for run in (both.fixed, both.optimized)
