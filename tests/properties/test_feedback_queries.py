@@ -61,6 +61,9 @@ SHAPES = {
     "nested": queries.nested(),
     "limits": queries.limits(),
     "ranks": queries.ranks(),
+    "tops": queries.tops(),
+    "deduplications": queries.deduplications(),
+    "overs": queries.overs(),
     "table_joins": queries.table_joins(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Column, Expr, Literal, conjunction
+from headrace.model.frame import Frame, RangeFrame, RowsFrame
 from headrace.model.rank import Ranking, RankOrder
 from headrace.model.schema import TS, Field, Schema
 from headrace.model.types import DataType, Type
@@ -34,6 +35,7 @@ from headrace.plan.check import check
 from headrace.plan.explain import explain
 from headrace.plan.nodes import (
     Aggregate,
+    Deduplicate,
     Distinct,
     Filter,
     Join,
@@ -41,6 +43,7 @@ from headrace.plan.nodes import (
     Limit,
     Node,
     Order,
+    Over,
     Project,
     Rank,
     Scan,
@@ -195,6 +198,8 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
         "limit",
         "distinct",
         "rank",
+        "deduplicate",
+        "over",
         "aggregate",
         "aggregate",
         "table",
@@ -229,6 +234,19 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
             function: Ranking = draw(st.sampled_from(["row_number", "rank", "dense_rank"]))
             terms = tuple(draw(st.lists(order, min_size=1, max_size=2)))
             return Rank(below, draw(st.sampled_from([1, 3])), draw(chosen), terms, function, next(fresh))
+        case "deduplicate":
+            keys = draw(st.lists(st.sampled_from([Column(field.name, field.type) for field in schema]), min_size=1))
+            return Deduplicate(below, tuple(keys), draw(st.integers(0, 5)), draw(st.booleans()))
+        case "over":
+            by = draw(st.lists(st.sampled_from([Column(field.name, field.type) for field in schema]), max_size=2))
+            frames: list[Frame] = [RowsFrame(None), RowsFrame(1), RangeFrame(None), RangeFrame(2)]
+            frame = draw(st.sampled_from(frames))
+            arg = draw(st.sampled_from([Column(field.name, field.type) for field in schema]))
+            calls = (
+                AggregateCall(next(fresh), "max", arg, arg.type),
+                AggregateCall(next(fresh), "count", None, Type.BIGINT),
+            )
+            return Over(below, tuple(by), frame, calls)
         case "distinct":
             return Distinct(below, draw(st.integers(0, 5)))
         case "aggregate":

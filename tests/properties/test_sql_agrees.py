@@ -88,6 +88,65 @@ QUERIES = [
         f"SELECT max(n) AS n, w + INTERVAL 10 SECOND AS window_end FROM (SELECT count(*) AS n, {_BUCKET} AS w FROM a "
         "GROUP BY k, w) GROUP BY w",
     ),
+    *(
+        (
+            f"SELECT k, v FROM a [RANGE 10 SECONDS] ORDER BY v{order}, k, at LIMIT 3",
+            f"SELECT k, v FROM a QUALIFY row_number() OVER (PARTITION BY {_BUCKET} ORDER BY v{nulls}, "
+            'k NULLS FIRST, "at") <= 3',
+        )
+        for order, nulls in (("", " NULLS FIRST"), (" DESC", " DESC NULLS LAST"))
+    ),
+    (
+        "SELECT k, count(*) AS n FROM a [RANGE 10 SECONDS] GROUP BY k ORDER BY n DESC, k LIMIT 1",
+        f"SELECT k, n FROM (SELECT k, count(*) AS n, {_BUCKET} AS w FROM a GROUP BY k, w) "
+        "QUALIFY row_number() OVER (PARTITION BY w ORDER BY n DESC, k NULLS FIRST) = 1",
+    ),
+    *(
+        (
+            f"SELECT DISTINCT ON (k) k, at FROM a [RANGE 3 SECONDS] ORDER BY at{order}",
+            'SELECT k, "at" FROM (SELECT DISTINCT k, "at" FROM a) QUALIFY coalesce('
+            f"""abs(epoch("at") - epoch({function}("at") OVER (PARTITION BY k ORDER BY "at"))) > 3, TRUE)""",
+        )
+        for order, function in (("", "lag"), (" DESC", "lead"))
+    ),
+    (
+        "SELECT k, at FROM a QUALIFY row_number() OVER (PARTITION BY k ORDER BY at) = 1",
+        'SELECT k, min("at") AS "at" FROM a GROUP BY k',
+    ),
+    *(
+        (
+            f"SELECT k, at, {call} OVER (PARTITION BY k ORDER BY at{frame}) AS x FROM a",
+            f"""SELECT k, "at", CAST({call} OVER (PARTITION BY k ORDER BY "at"{frame}) AS {type_}) AS x FROM a""",
+        )
+        for call, type_ in (
+            ("count(*)", "BIGINT"),
+            ("sum(v)", "BIGINT"),
+            ("max(v)", "INT"),
+            ("count(v) FILTER (WHERE v > 3)", "BIGINT"),
+            ("median(v)", "DOUBLE"),
+        )
+        for frame in (
+            " RANGE BETWEEN INTERVAL 5 SECOND PRECEDING AND CURRENT ROW",
+            " RANGE BETWEEN CURRENT ROW AND CURRENT ROW",
+            "",
+        )
+        if frame or call != "median(v)"
+    ),
+    *(
+        (
+            f"SELECT k, v, n, {call} OVER (PARTITION BY k ORDER BY window_end{frame}) AS x "
+            "FROM (SELECT k, max(v) AS v, count(*) AS n, window_end FROM a [RANGE 2 SECONDS] GROUP BY k)",
+            f"SELECT k, v, n, {call} OVER (PARTITION BY k ORDER BY w{frame}) AS x FROM (SELECT k, max(v) AS v, "
+            "count(*) AS n, time_bucket(INTERVAL 2 SECOND, \"at\", TIMESTAMP '1970-01-01') AS w FROM a GROUP BY k, w)",
+        )
+        for call, frame in (
+            ("lag(v)", ""),
+            ("lag(v, 3, -1)", ""),
+            ("first_value(n)", " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW"),
+            ("min(n)", " ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"),
+            ("count(v)", " ROWS UNBOUNDED PRECEDING"),
+        )
+    ),
     (
         "SELECT count(*) AS n, window.end AS until FROM a GROUP BY window(at, '10 seconds', '4 seconds')",
         "SELECT count(*) AS n, w + INTERVAL 10 SECOND AS until FROM a, "

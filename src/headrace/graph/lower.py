@@ -98,6 +98,14 @@ class _Lowering:
             case nodes.Suppress():
                 suppressing = specs.Suppress(node.input.schema, node.by, node.rule, node.old_names)
                 return self.add(suppressing, self._ordered(node.input, node.by))
+            case nodes.Deduplicate():
+                seq = is_base(node.input)
+                ties = (SEQ,) if seq else node.schema.names
+                return self.add(specs.Deduplicate(node.by, node.span, node.last, ties), self.lower(node.input, seq=seq))
+            case nodes.Over():
+                seq = is_base(node.input)
+                ties = (SEQ,) if seq else node.input.schema.names
+                return self.add(specs.Over(node.by, node.frame, node.calls, ties), self.lower(node.input, seq=seq))
             case nodes.Rank():
                 by_arrival = is_base(node.input)
                 ties = (SEQ,) if by_arrival else node.input.schema.names

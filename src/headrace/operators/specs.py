@@ -17,12 +17,14 @@ from headrace.operators.order.ordered_union import OrderedUnion
 from headrace.operators.order.pace import Pace
 from headrace.operators.order.rank import Rank
 from headrace.operators.order.reorder import Reorder
+from headrace.operators.repeats.deduplicate import Deduplicate
 from headrace.operators.repeats.distinct import Distinct
 from headrace.operators.repeats.suppress import Suppress
 from headrace.operators.tuples.filter import Filter
 from headrace.operators.tuples.impute import Impute
 from headrace.operators.tuples.project import Project
 from headrace.operators.tuples.union import Union
+from headrace.operators.windows.over import Over
 from headrace.operators.windows.panes import PaneAggregate, PartialAggregate
 from headrace.operators.windows.rows_window import RowsAggregate
 from headrace.operators.windows.session_window import SessionAggregate
@@ -30,7 +32,8 @@ from headrace.operators.windows.sliding import SlidingAggregate
 from headrace.operators.windows.while_window import WhileAggregate
 
 Spec: TypeAlias = (
-    Detect
+    Deduplicate
+    | Detect
     | Distinct
     | Exchange
     | Filter
@@ -41,6 +44,7 @@ Spec: TypeAlias = (
     | OrderedJoin
     | OrderedUnion
     | Output
+    | Over
     | Pace
     | PaneAggregate
     | PartialAggregate

@@ -23,9 +23,14 @@ def equalities(keys: Sequence[tuple[Expr, Expr | str]], residual: Expr | None) -
 
 def aggregation(window: Window, keys: Sequence[tuple[str, Expr]], calls: Sequence[AggregateCall]) -> str:
     """Write what is computed of which group over which window, such as 'count, max(price) per item, 10 s'."""
-    computed = ", ".join(map(_call, calls)) or "groups"
+    computed = calls_text(calls) or "groups"
     per = f" per {', '.join(format_name(name) for name, _ in keys)}" if keys else ""
     return f"{computed}{per}, {extent_of(window)}"
+
+
+def calls_text(calls: Sequence[AggregateCall]) -> str:
+    """Write what is computed, such as 'count, max(price)'."""
+    return ", ".join(map(_call, calls))
 
 
 def extent_of(window: Window) -> str:

@@ -28,6 +28,8 @@ _STATEFUL = (
     nodes.Distinct,
     nodes.Suppress,
     nodes.Rank,
+    nodes.Deduplicate,
+    nodes.Over,
     nodes.Order,
     nodes.Limit,
     nodes.Pace,

@@ -54,6 +54,10 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _faults_of([value, *keys], below.schema)
         case nodes.Suppress(input=below, by=by, rule=rule):
             yield from _faults_of([*by, rule.action] if isinstance(rule, Standing) else by, below.schema)
+        case nodes.Deduplicate(input=below, by=by):
+            yield from _faults_of(by, below.schema)
+        case nodes.Over(input=below, by=by, calls=calls):
+            yield from _faults_of([*by, *(arg for call in calls for arg in call.args)], below.schema)
         case nodes.Rank(input=below, by=by, order=order):
             yield from _faults_of([*by, *(term.expr for term in order)], below.schema)
         case nodes.TableJoin():

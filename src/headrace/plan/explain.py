@@ -68,6 +68,10 @@ def describe(node: Node) -> str:
             return f"Aggregate{computed} OVER {format_window(window)}{_clause(' GROUP BY ', format_columns(groups))}"
         case nodes.Distinct(span=span):
             return f"Distinct within {format_duration(span)}"
+        case nodes.Deduplicate(by=by, span=span, last=last):
+            return f"{'Last' if last else 'First'} of each {_expressions(by)} within {format_duration(span)}"
+        case nodes.Over(by=by, frame=frame, calls=calls):
+            return f"Over {', '.join(map(_call, calls))}{_clause(' PARTITION BY ', _expressions(by))} {frame}"
         case nodes.Rank(by=by, order=order, size=size):
             extent = "" if size == 1 else f" in {format_duration(size)}"
             keys = _clause(" PARTITION BY ", _expressions(by))

@@ -13,6 +13,7 @@ from msgspec import Struct
 from headrace.model.events.event import Context, Event
 from headrace.model.events.output import Output, output_schema
 from headrace.model.expressions.expression import Expr
+from headrace.model.frame import Frame
 from headrace.model.rank import Ranking, RankOrder
 from headrace.model.schema import Field, Schema
 from headrace.model.suppression import Suppression
@@ -254,6 +255,39 @@ class Distinct(Struct, frozen=True, tag="distinct"):
         return self.input.schema
 
 
+class Deduplicate(Struct, frozen=True, tag="deduplicate"):
+    """Tuples without one that agrees in `by` at most `span` microseconds before them (`last`: after them).
+
+    In timestamp order, ties by arrival in a base stream, else by content. NULL equals NULL.
+    """
+
+    input: Node
+    by: tuple[Expr, ...]
+    span: int
+    last: bool
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+class Over(Struct, frozen=True, tag="over"):
+    """Each tuple with one more column for each of `calls`: an aggregate of the tuples of its frame.
+
+    These agree with it in `by` (NULL equals NULL) and are before it in timestamp order, ties by arrival in a base
+    stream, else by content. A range frame also has those of the same timestamp.
+    """
+
+    input: Node
+    by: tuple[Expr, ...]
+    frame: Frame
+    calls: tuple[AggregateCall, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema.fields, *(Field(call.name, call.type) for call in self.calls)))
+
+
 class Suppress(Struct, frozen=True, tag="suppress"):
     """Of the tuples that agree in `by`, in order, those that the suppressor lets through.
 
@@ -360,6 +394,8 @@ Node: TypeAlias = (
     | Impute
     | Aggregate
     | Distinct
+    | Deduplicate
+    | Over
     | Suppress
     | Rank
     | Order
@@ -384,6 +420,8 @@ def inputs(node: Node) -> tuple[Node, ...]:
             | Impute()
             | Aggregate()
             | Distinct()
+            | Deduplicate()
+            | Over()
             | Suppress()
             | Rank()
             | Order()

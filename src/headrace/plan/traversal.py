@@ -77,6 +77,8 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             | nodes.Impute()
             | nodes.Aggregate()
             | nodes.Distinct()
+            | nodes.Deduplicate()
+            | nodes.Over()
             | nodes.Suppress()
             | nodes.Rank()
             | nodes.Order()
@@ -120,6 +122,12 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         case nodes.Suppress(by=by, rule=rule):
             ruled = replace(rule, action=change(rule.action)) if isinstance(rule, Standing) else rule
             return replace(node, by=tuple(map(change, by)), rule=ruled)
+        case nodes.Deduplicate(by=by):
+            return replace(node, by=tuple(map(change, by)))
+        case nodes.Over(by=by, calls=calls):
+            return replace(
+                node, by=tuple(map(change, by)), calls=tuple(_replace_in_call(call, change) for call in calls)
+            )
         case nodes.Rank(by=by, order=order):
             terms = tuple(replace(term, expr=change(term.expr)) for term in order)
             return replace(node, by=tuple(map(change, by)), order=terms)
@@ -129,11 +137,13 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             )
         case nodes.Aggregate(input=below, window=window, keys=groups, calls=calls):
             named = tuple((name, change(expr)) for name, expr in groups)
-            changed = tuple(
-                AggregateCall(call.name, call.function, optional(call.arg), call.type, tuple(map(change, call.more)))
-                for call in calls
-            )
+            changed = tuple(_replace_in_call(call, change) for call in calls)
             return nodes.Aggregate(below, _replace_in_window(window, change), named, changed)
+
+
+def _replace_in_call(call: AggregateCall, change: Callable[[Expr], Expr]) -> AggregateCall:
+    arg = None if call.arg is None else change(call.arg)
+    return AggregateCall(call.name, call.function, arg, call.type, tuple(map(change, call.more)))
 
 
 def expressions(node: Node) -> list[Expr]:

@@ -12,6 +12,7 @@ from headrace.analysis.forecast.event_buffers import Store, buffers, ending_port
 from headrace.analysis.forecast.facts import ENDING, INSTANT, MATCHES, PASSING, STAMP, Facts, row_width, width
 from headrace.model.events.event import Primitive, primitives
 from headrace.model.expressions.expression import Column, Expr
+from headrace.model.frame import RangeFrame, RowsFrame
 from headrace.model.schema import Schema
 from headrace.model.suppression import Repeats
 from headrace.model.time import SECOND
@@ -92,6 +93,13 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             return Behavior((0.0,), size, guessed=False)
         case specs.Distinct():
             return Behavior((PASSING,), size, windows=(spec.span / SECOND / inputs[0].speed,))
+        case specs.Deduplicate():
+            return Behavior((PASSING,), size, windows=(spec.span / SECOND / inputs[0].speed,))
+        case specs.Over(frame=frame, calls=calls):
+            wide = size + sum(width(call.type) for call in calls)
+            reach = (frame.preceding or 0) / SECOND / inputs[0].speed if isinstance(frame, RangeFrame) else 0.0
+            kept = 0.0 if reach else facts.groups * ((frame.preceding if isinstance(frame, RowsFrame) else None) or 1)
+            return Behavior(same, wide, windows=(reach,), kept=kept, life=life)
         case specs.Rank():
             wait = max(spec.size / SECOND, inputs[0].skew) / inputs[0].speed
             return Behavior(same, size + 8.0, windows=(wait,), life=life, guessed=False)

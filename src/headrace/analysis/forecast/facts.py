@@ -23,6 +23,8 @@ SERVICE: Mapping[str, float] = {
     "limit": 1e-8,
     "distinct": 1e-7,
     "rank": 4.5e-7,
+    "deduplicate": 2e-7,
+    "over": 4e-7,
     "impute": 1e-7,
     "tablejoin": 2e-7,
     "partialaggregate": 2e-7,

@@ -86,6 +86,8 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
             | specs.Limit()
             | specs.Rank()
             | specs.Distinct()
+            | specs.Deduplicate()
+            | specs.Over()
             | specs.Impute()
             | specs.TableJoin()
         ):

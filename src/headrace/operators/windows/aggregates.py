@@ -130,6 +130,10 @@ class Aggregates:
         maxima = [partials[name].struct.field("seq").max() for name in names]
         return max((int(seq) for seq in maxima if seq is not None), default=-1)  # type: ignore[arg-type]
 
+    def finals(self, partials: pl.DataFrame) -> pl.DataFrame:
+        """Return the values of the calls, a row for each partial."""
+        return partials.select(self._finals)
+
     def results(self, partials: pl.DataFrame, *, start: pl.Expr, end: pl.Expr, stamp: pl.Expr) -> pl.DataFrame:
         """Return final rows in output order: keys, calls, window_start, window_end, `__ts`."""
         instant = Type.TIMESTAMP.polars

@@ -37,6 +37,18 @@ def firsts(groups: Array) -> Array:
     return np.repeat(starts, np.diff(starts, append=len(groups)))
 
 
+def first_within(ts: Array, groups: Array, span: int) -> Array:
+    """Return for each row the first row of its group that is at most `span` older; rows are sorted by group, time."""
+    since = ts - ts.min()
+    width = int(since.max()) + 1
+    if (int(groups[-1]) + 1) * width >= 2**62:  # then ranks instead, so that group and time fit in one number
+        instants = np.unique(ts)
+        rank, least, width = np.searchsorted(instants, ts), np.searchsorted(instants, ts - span), len(instants)
+    else:
+        rank, least = since, np.maximum(since - span, 0)
+    return np.searchsorted(groups * width + rank, groups * width + least)
+
+
 def fold_slices(aggregates: Aggregates, rows: pl.DataFrame, starts: Array, stops: Array) -> pl.DataFrame:
     """Return partials of rows[start:stop] for each pair, in order; every slice has a row, and there is a slice."""
     done = {

@@ -13,14 +13,14 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding
-from headrace.operators.arrays import Array, greatest
+from headrace.operators.arrays import greatest
 from headrace.operators.operator import Operator, State
 from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys, keeps_values
-from headrace.operators.windows.slices import firsts, fold_slices, group_numbers, merge_prefixes
+from headrace.operators.windows.slices import first_within, firsts, fold_slices, group_numbers, merge_prefixes
 
 #: Timestamp of the first tuple that a group ever had; Int64.
 _FIRST = "__first"
@@ -75,7 +75,7 @@ class _Moving(Operator):
         self._rows.append(rows)
         self._rows.expire(int(rows[TS][-1]) - self._size)
         fresh = np.flatnonzero((ordered[SEQ] >= rows[SEQ][0]).to_numpy())
-        starts = self._starts(ordered[TS].to_numpy(), group_numbers(ordered, names))[fresh]
+        starts = first_within(ordered[TS].to_numpy(), group_numbers(ordered, names), self._size)[fresh]
         partials = fold_slices(self._aggregates, ordered, starts, fresh + 1)
         given = ordered[fresh].select(*names, TS, SEQ)
         if names:
@@ -123,17 +123,6 @@ class _Moving(Operator):
         if touched:
             self._begins.replace(touched, groups.filter(pl.col(SLOT).is_in(touched)))
         return groups.select(*names, _FIRST)
-
-    def _starts(self, ts: Array, groups: Array) -> Array:
-        """Return the position of each row's first row in its window, rows being sorted by group and timestamp."""
-        since = ts - ts.min()
-        span = int(since.max()) + 1
-        if (int(groups[-1]) + 1) * span >= 2**62:  # then ranks instead, so that group and time fit in one number
-            instants = np.unique(ts)
-            rank, least, span = np.searchsorted(instants, ts), np.searchsorted(instants, ts - self._size), len(instants)
-        else:
-            rank, least = since, np.maximum(since - self._size, 0)
-        return np.searchsorted(groups * span + rank, groups * span + least)
 
 
 class _Growing(Operator):

@@ -68,6 +68,10 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
                 return (needed,), lambda new: new[0]
             read = _reads(needed - {name}, (*by, *(term.expr for term in order)))
             return (_whole_unless_base(below, read),), lambda new: replace_inputs(node, new)
+        case nodes.Deduplicate(input=below, by=by):
+            return (_whole_unless_base(below, _reads(needed, by)),), lambda new: replace_inputs(node, new)
+        case nodes.Over():
+            return _narrow_over(node, needed)
         case nodes.Order(input=below) | nodes.Limit(input=below):
             return (_whole_unless_base(below, needed),), lambda new: replace_inputs(node, new)
         case nodes.Aggregate():
@@ -87,6 +91,15 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return _narrow_sequence(node, needed)
         case nodes.Detect():
             return _narrow_detect(node, needed)
+
+
+def _narrow_over(node: nodes.Over, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    calls = tuple(call for call in node.calls if call.name in needed)
+    if not calls:  # nothing of it is read
+        return (needed,), lambda new: new[0]
+    own = needed - {call.name for call in node.calls}
+    read = _reads(own, node.by, *(arg for call in calls for arg in call.args))
+    return (_whole_unless_base(node.input, read),), lambda new: replace_inputs(replace(node, calls=calls), new)
 
 
 def _narrow_project(node: nodes.Project, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:

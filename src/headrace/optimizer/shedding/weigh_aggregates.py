@@ -82,6 +82,8 @@ def _weigh(node: Node) -> Node | None:
             | nodes.Limit()
             | nodes.Suppress()
             | nodes.Rank()
+            | nodes.Deduplicate()
+            | nodes.Over()
         ):
             return None
 

@@ -29,6 +29,7 @@ from headrace.model.types import Type
 from headrace.model.window import Rows, While, Window
 from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping, is_grouped
+from headrace.plan.binding.deduplication import bind_deduplicated, is_deduplication
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Scope, unique
@@ -38,11 +39,13 @@ from headrace.plan.binding.impute import Imputing
 from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
+from headrace.plan.binding.over import bind_over, name_windows, overs_of
 from headrace.plan.binding.pace import Part, paced
 from headrace.plan.binding.rank import bind_ranked, has_ranks
 from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
+from headrace.plan.binding.top import bind_top, is_time_order, is_top
 from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
 from headrace.plan.binding.window_functions import check_grouping, check_session_keys
 from headrace.plan.nodes import Node
@@ -64,11 +67,7 @@ _CLAUSES = (
     "kind",
     "alias",
     "qualify",
-)
-#: What to write for ORDER BY x LIMIT n.
-_TOP_HINT = (
-    "the top N rows of a window: QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY n DESC) <= 3; "
-    "LIMIT alone gives the earliest rows"
+    "windows",
 )
 #: The plans of named queries, as a mapping or a function.
 Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
@@ -114,26 +113,20 @@ def _check_emit(select: exp.Expr, node: Node) -> None:
 def _by_time(tree: exp.Expr) -> bool:
     """Return whether a query ends with ORDER BY rowtime."""
     order = tree.args.get("order")
-    if order is None:
+    if order is None or is_deduplication(tree) or is_top(tree):
         return False
-    terms = order.expressions
-    plain = (
-        len(terms) == 1
-        and isinstance(terms[0].this, exp.Column)
-        and terms[0].this.name.lower() in ("rowtime", "window_end")
-    )
-    if not plain or terms[0].args.get("desc"):
+    if not is_time_order(order):
         raise NotSupported(
             "a continuous query can be ordered only by time, ascending",
             span=place(order),
-            hint=_TOP_HINT if has_limit(tree) else "write ORDER BY rowtime, or window_end",
+            hint="write ORDER BY rowtime, or window_end; ORDER BY n DESC LIMIT 3 gives the top 3 of each window",
         )
     return True
 
 
 def _bind_nested(tree: exp.Expr, env: Environment) -> Node:
     order = tree.args.get("order")
-    if order is not None and not (has_limit(tree) and _by_time(tree)):
+    if order is not None and not has_limit(tree) and not is_deduplication(tree):
         raise NotSupported(
             "a sub-query cannot have ORDER BY without LIMIT",
             span=place(order),
@@ -152,6 +145,8 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
                 hint=other_systems.CLAUSES.get(name),
             )
     env = _with(tree, env)
+    if is_top(tree) and not is_deduplication(tree):
+        return bind_top(tree, env, _bind_select)
     match tree:
         case exp.Subquery():
             return limited(_bind_nested(tree.this, env), tree)
@@ -225,12 +220,11 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     if not select.expressions:
         raise SyntaxFault("SELECT names no columns", span=place(select), hint="write * or columns")
     distinct = select.args.get("distinct")
-    if distinct is not None and distinct.args.get("on") is not None:
-        raise NotSupported(
-            "DISTINCT ON is not supported",
-            span=place(distinct),
-            hint="GROUP BY the columns and select first(x) of the others",
-        )
+    select = name_windows(select)
+    if is_deduplication(select):
+        return bind_deduplicated(select, env, _bind_select)
+    if overs_of(select):
+        return bind_over(select, env, _bind_select)
     if has_ranks(select):
         return bind_ranked(select, env, _bind_select)
     if (qualify := select.args.get("qualify")) is not None:

@@ -15,8 +15,7 @@ _HINT = "write a whole number, such as LIMIT 10"
 
 def limited(node: Node, tree: exp.Expr) -> Node:
     """Return the first results of a query, as many as its LIMIT says; all of them if it has none."""
-    clause = tree.args.get("limit")
-    return node if clause is None else nodes.Limit(node, _count(clause))
+    return nodes.Limit(node, count_of(tree)) if has_limit(tree) else node
 
 
 def has_limit(tree: exp.Expr) -> bool:
@@ -24,7 +23,9 @@ def has_limit(tree: exp.Expr) -> bool:
     return tree.args.get("limit") is not None
 
 
-def _count(clause: exp.Expr) -> int:
+def count_of(tree: exp.Expr) -> int:
+    """Return the number of rows that LIMIT or FETCH of a query names."""
+    clause = tree.args["limit"]
     options = clause.args.get("limit_options")
     if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
         what = "PERCENT" if options.args.get("percent") else "WITH TIES"

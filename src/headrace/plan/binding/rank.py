@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from headrace.errors import NotSupported, UnboundedStateFault
-from headrace.language.syntax.clauses import RangeClause, window_call_of
+from headrace.language.syntax.clauses import RangeClause, window_call_of, window_of
 from headrace.model.expressions.expression import Column, Expr
+from headrace.model.frame import RowsFrame
 from headrace.model.rank import Ranking, RankOrder
 from headrace.model.types import Type
+from headrace.model.window import AggregateCall
 from headrace.plan import nodes
+from headrace.plan.binding.aggregate import is_grouped
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
@@ -23,7 +26,8 @@ from headrace.plan.nodes import Node
 
 _RANKINGS: tuple[Ranking, ...] = ("row_number", "rank", "dense_rank")
 _FORM = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC)"
-_UNBOUNDED = f"rank the results of a window: {_FORM}; or the tuples of TABLE(TUMBLE(...))"
+_LAST = "for the last tuple of each key: SELECT DISTINCT ON (id) * FROM stream [RANGE 1 HOUR] ORDER BY rowtime DESC"
+_UNBOUNDED = f"rank the results of a window: {_FORM}; or the tuples of one: FROM stream [RANGE 1 MINUTE]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,12 @@ def bind_ranked(select: exp.Select, env: Environment, bind_select: Callable[[exp
             RankOrder(columns[name], bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
             for name, term in terms
         )
-        node = nodes.Rank(node, size, tuple(columns[name] for name in call.keys), order, call.function, call.result)
+        by = tuple(columns[name] for name in call.keys)
+        if size is None:  # in the order of time, a place is final at once
+            counted = AggregateCall(call.result, "count", None, Type.BIGINT)
+            node = nodes.Over(node, by, RowsFrame(None), (counted,))
+        else:
+            node = nodes.Rank(node, size, by, order, call.function, call.result)
     condition = _condition(select, node, calls, ranked, env)
     if condition is not None:
         node = nodes.Filter(node, condition)
@@ -140,13 +149,26 @@ def _aliased(expr: exp.Expr, aliases: dict[str, exp.Expr]) -> exp.Expr:
     return expr.copy()
 
 
-def _size(call: _Call, node: Node, select: exp.Select, env: Environment) -> int:
-    """Return the window in which tuples are ranked: an instant if the key has the timestamp, or a tumbling window."""
-    if time_columns(node, env) & set(call.keys):
+def _size(call: _Call, node: Node, select: exp.Select, env: Environment) -> int | None:
+    """Return the window in which tuples are ranked: an instant if the key has the timestamp, or a tumbling window.
+
+    None if row numbers follow the time, and no window is needed.
+    """
+    times = time_columns(node, env)
+    if times & set(call.keys):
         return 1
     items = [from_.this] if (from_ := select.args.get("from_")) is not None else []
     window = window_call_of(items[0]) if items and not select.args.get("joins") else None
     named = {key.name.lower() for key in call.node.args.get("partition_by") or [] if isinstance(key, exp.Column)}
+    bracket = window_of(items[0]) if items and not select.args.get("joins") else None
+    if (
+        window is None
+        and isinstance(bracket, RangeClause)
+        and bracket.slide is None
+        and not bracket.per_tuple
+        and not is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
+    ):
+        return bracket.size
     if (
         window is not None
         and window.is_table
@@ -155,8 +177,14 @@ def _size(call: _Call, node: Node, select: exp.Select, env: Environment) -> int:
         and set(BOUNDS) <= named
     ):
         return window.window.size
+    terms = call.node.args["order"].expressions
+    if call.function == "row_number" and set(call.terms) <= times and len(terms) == 1 and not terms[0].args.get("desc"):
+        return None
+    is_last = call.function == "row_number" and set(call.terms) <= times and len(terms) == 1
     raise UnboundedStateFault(
-        f"{call.function.upper()} would have to keep all tuples forever", span=place(call.node), hint=_UNBOUNDED
+        f"{call.function.upper()} would have to keep all tuples forever",
+        span=place(call.node),
+        hint=_LAST if is_last else _UNBOUNDED,
     )
 
 

@@ -35,6 +35,8 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             | nodes.Impute()
             | nodes.TableJoin()
             | nodes.Distinct()
+            | nodes.Deduplicate()
+            | nodes.Over()
             | nodes.Rank()
             | nodes.Order()
             | nodes.Limit()

@@ -18,6 +18,7 @@ from headrace.plan import nodes
 from headrace.plan.nodes import Node
 from headrace.testing.oracle.events import detect
 from headrace.testing.oracle.expressions import value_of
+from headrace.testing.oracle.partitions import deduplicate, over
 from headrace.testing.oracle.rank import rank
 from headrace.testing.oracle.rows import Row, as_multiset, ordered, rows_of, split_late
 from headrace.testing.oracle.suppress import suppress
@@ -63,6 +64,10 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return aggregate(node, _rows(source, streams, tables))
         case nodes.Distinct(input=source, span=span):
             return _distinct(_rows(source, streams, tables), span)
+        case nodes.Deduplicate(input=source):
+            return deduplicate(node, _rows(source, streams, tables))
+        case nodes.Over(input=source):
+            return over(node, _rows(source, streams, tables))
         case nodes.Rank(input=source):
             return rank(node, _rows(source, streams, tables))
         case nodes.Suppress(input=source):

@@ -271,6 +271,64 @@ def ranks(draw: DrawFn) -> str:
 
 
 @st.composite
+def tops(draw: DrawFn) -> str:
+    """Draw the first rows of each window by something else than time."""
+    stream = draw(st.sampled_from(STREAMS))
+    span, count = draw(st.integers(1, 6)), draw(st.integers(0, 3))
+    direction = draw(st.sampled_from(["", " DESC", " NULLS LAST"]))
+    if draw(st.booleans()):
+        return (
+            f"SELECT item, count(*) AS c, max(n) AS m FROM {stream.name} [RANGE {span} SECONDS] GROUP BY item "
+            f"ORDER BY m{direction}, c LIMIT {count}"
+        )
+    where = draw(_where(_names(stream)))
+    return f"SELECT item, n FROM {stream.name} [RANGE {span} SECONDS]{where} ORDER BY n{direction} LIMIT {count}"
+
+
+@st.composite
+def deduplications(draw: DrawFn) -> str:
+    """Draw the first or last tuples of each key, of a stream or of what joins and unions give."""
+    source = draw(
+        st.sampled_from(STREAMS).map(lambda s: s.name)
+        | (unions() | joins()).map(lambda inner: f"(SELECT 1 AS item, * FROM ({inner}) AS y)")
+    )
+    order = draw(st.sampled_from(["", " ORDER BY rowtime", " ORDER BY rowtime DESC", " ORDER BY item, rowtime DESC"]))
+    span = draw(st.integers(0, 6))
+    return f"SELECT DISTINCT ON (item) * FROM {source} [RANGE {span + 1} SECONDS] AS x{order}"
+
+
+@st.composite
+def overs(draw: DrawFn) -> str:
+    """Draw values of the tuples before each tuple, perhaps with a condition on them."""
+    stream = draw(st.sampled_from(STREAMS))
+    frame = draw(
+        st.sampled_from(
+            [
+                "",
+                " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+                " ROWS UNBOUNDED PRECEDING",
+                " RANGE BETWEEN INTERVAL 3 SECONDS PRECEDING AND CURRENT ROW",
+                " RANGE BETWEEN CURRENT ROW AND CURRENT ROW",
+            ]
+        )
+    )
+    by = draw(st.sampled_from(["PARTITION BY item ", ""]))
+    function = draw(st.sampled_from(["sum(n)", "count(*)", "min(n)", "first_value(n)", "avg(n) FILTER (WHERE n > 2)"]))
+    call = draw(
+        st.sampled_from(
+            [
+                f"lag(n, 2, 0) OVER ({by}ORDER BY rowtime)",
+                f"n - lag(n) OVER ({by}ORDER BY rowtime)",
+                f"{function} OVER ({by}ORDER BY rowtime{frame})",
+                f"row_number() OVER ({by}ORDER BY rowtime)",
+            ]
+        )
+    )
+    qualify = draw(st.sampled_from(["", " QUALIFY v > 1"]))
+    return f"SELECT item, n, {call} AS v FROM {stream.name}{draw(_where(_names(stream)))}{qualify}"
+
+
+@st.composite
 def limits(draw: DrawFn) -> str:
     """Draw the first results of a query, by themselves or as a sub-query below a condition, a window or a union."""
     count = draw(st.integers(0, 6))

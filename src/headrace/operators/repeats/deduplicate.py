@@ -1,0 +1,192 @@
+"""Let out the first or the last of the tuples that share a key and follow each other shortly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import polars as pl
+
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.pattern import Pattern, rename
+from headrace.model.schema import HIDDEN, TS
+from headrace.model.time import BEGIN, END, format_duration
+from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.operator import Operator, State
+from headrace.operators.order.held_back import Pending
+from headrace.operators.repeats.last_seen import HASH, NEVER, LastSeen
+from headrace.operators.spec import Spec
+from headrace.operators.state.runs import Runs
+from headrace.operators.text import listed
+from headrace.operators.windows.slices import group_numbers
+
+#: The timestamp of the first tuple of a run of duplicates, of which only the last is kept.
+_SINCE = "__since"
+
+
+class Deduplicate(Spec, frozen=True, tag="deduplicate"):
+    """A tuple comes out iff none with the same key precedes it (`last`: follows it) by at most `span`.
+
+    NULL equals NULL. Of tuples with equal timestamps, the columns named in `ties` say which comes first.
+    """
+
+    by: tuple[Expr, ...]
+    span: int
+    last: bool
+    ties: tuple[str, ...]
+
+    def build(self) -> _Lasts | _Firsts:
+        return _Lasts(self) if self.last else _Firsts(self)
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        return f"{'last' if self.last else 'first'} of each {listed(self.by)} within {format_duration(self.span)}"
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return self.by
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        keys = tuple(self.by[i] for i in positions)
+        return keys if all(isinstance(key, Column) for key in keys) else None
+
+    @property
+    def order_matters(self) -> bool:
+        return False
+
+
+class _Keyed:
+    """The key columns of tuples, and tuples in the order of key and time."""
+
+    def __init__(self, spec: Deduplicate) -> None:
+        self.names = [f"__by{i}" for i in range(len(spec.by))]
+        self._keys = [compile_expr(expr).alias(name) for name, expr in zip(self.names, spec.by, strict=True)]
+        self._order = [HASH, *self.names, TS, *spec.ties]
+        self._plain = {expr.name: name for name, expr in zip(self.names, spec.by, strict=True) if type(expr) is Column}
+
+    def ordered(self, rows: pl.DataFrame) -> pl.DataFrame:
+        keyed = rows.with_columns(self._keys)
+        hashes = hash_columns([keyed[name] for name in self.names])
+        return keyed.with_columns(pl.Series(HASH, hashes)).sort(self._order, maintain_order=True)
+
+    def pattern(self, pattern: Pattern) -> Pattern | None:
+        """Return a pattern of the input over the key columns; None if it is about anything but plain keys."""
+        return rename(pattern, self._plain) if pattern.names <= self._plain.keys() else None
+
+
+def _visible(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows in timestamp order, without what was computed."""
+    names = [name for name in rows.columns if not name.startswith("__") or name in HIDDEN]
+    return rows.select([*(name for name in names if name not in HIDDEN), TS]).sort(TS, maintain_order=True)
+
+
+class _Firsts(Operator):
+    """Keeps when each key was seen last. Tuples wait until the frontier has passed them."""
+
+    def __init__(self, spec: Deduplicate) -> None:
+        self._span = spec.span
+        self._keyed = _Keyed(spec)
+        self._pending = Pending()
+        self._last_seen = LastSeen(self._keyed.names, spec.span)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        self._pending.add(page.rows)
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        ready = self._pending.take(mark.bound)
+        fresh = None if ready is None else self._fresh(ready, mark.bound)
+        # Only now: the tuples just taken are older than the bound and may need older values.
+        self._last_seen.expire(mark.bound)
+        return (mark,) if fresh is None or fresh.height == 0 else (Page(fresh), mark)
+
+    def state(self) -> State:
+        return {**self._pending.state(), **self._last_seen.state()}
+
+    def restore(self, state: State) -> None:
+        self._pending.restore(state)
+        self._last_seen.restore(state)
+
+    def purge(self, port: int, pattern: Pattern) -> int:
+        keys = self._keyed.pattern(pattern)
+        return 0 if keys is None else self._pending.remove(pattern) + self._last_seen.remove(keys)
+
+    def held(self) -> int:
+        return len(self._pending) + len(self._last_seen)
+
+    def due(self) -> int | None:
+        return self._pending.due()
+
+    def _fresh(self, ready: pl.DataFrame, bound: int) -> pl.DataFrame:
+        rows = self._keyed.ordered(ready)
+        groups = group_numbers(rows, [HASH, *self._keyed.names])
+        stamps = rows[TS].to_numpy()
+        first = np.append(True, groups[1:] != groups[:-1])
+        final = np.append(groups[1:] != groups[:-1], True)
+        keys = rows.filter(first).select(*self._keyed.names, TS, HASH)
+        previous = np.where(first, NEVER, np.roll(stamps, 1))
+        previous[first] = self._last_seen.last(keys)
+        self._last_seen.add(keys.with_columns(pl.Series(TS, stamps[final])), bound)
+        return _visible(rows.filter(previous < stamps - self._span))
+
+
+class _Lasts(Operator):
+    """Keeps the newest tuple of each run of duplicates, and when the run began.
+
+    A tuple comes out when the frontier is `span` ahead of it, so the output is so far behind the input.
+    """
+
+    def __init__(self, spec: Deduplicate) -> None:
+        self._span = spec.span
+        self._keyed = _Keyed(spec)
+        self._pending = Pending()
+        self._newest = Runs("newest", TS, self._merged)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        self._pending.add(page.rows)
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        ready = self._pending.take(mark.bound)
+        if ready is not None:
+            self._newest.append(self._merged(self._keyed.ordered(ready).with_columns(pl.col(TS).alias(_SINCE))))
+        edge = END if mark.bound >= END else max(BEGIN, mark.bound - self._span)
+        out: list[Element] = []
+        parts = self._newest.between(BEGIN, edge) if self._newest.least() < edge else []
+        if parts:  # a tuple may have been replaced by a newer one
+            over = pl.concat(parts)
+            later = [self._of_keys(rows, over) for rows in self._newest.between(edge, END)]
+            done = self._merged(pl.concat([over, *later])).filter(pl.col(TS) < edge)
+            self._newest.expire(edge)
+            out += [Page(_visible(done))] if done.height else []
+        return (*out, Punctuation(edge))
+
+    def state(self) -> State:
+        return {**self._pending.state(), **self._newest.state()}
+
+    def restore(self, state: State) -> None:
+        self._pending.restore(state)
+        self._newest.restore(state)
+
+    def purge(self, port: int, pattern: Pattern) -> int:
+        keys = self._keyed.pattern(pattern)
+        return 0 if keys is None else self._pending.remove(pattern) + self._newest.remove(keys)
+
+    def held(self) -> int:
+        return len(self._pending) + len(self._newest)
+
+    def due(self) -> int | None:
+        oldest = min(self._pending.oldest(), self._newest.least())
+        return None if oldest >= END else oldest + self._span + 1
+
+    def _of_keys(self, rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+        return rows.join(others, on=[HASH, *self._keyed.names], how="semi", nulls_equal=True, maintain_order="left")
+
+    def _merged(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the last tuple of each run of duplicates; of two runs that meet, that of the later one."""
+        rows = rows.sort([HASH, *self._keyed.names, TS], maintain_order=True)
+        groups = group_numbers(rows, [HASH, *self._keyed.names])
+        since, stamps = rows[_SINCE].to_numpy(), rows[TS].to_numpy()
+        begins = np.append(True, (groups[1:] != groups[:-1]) | (since[1:] - stamps[:-1] > self._span))
+        ends = np.append(begins[1:], True)
+        return rows.filter(ends).with_columns(pl.Series(_SINCE, since[begins]))

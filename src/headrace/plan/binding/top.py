@@ -1,0 +1,135 @@
+"""ORDER BY x LIMIT n by something else than time: the first n rows of each window, in that order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from headrace.catalog.definitions import Stream
+from headrace.errors import NotSupported, SyntaxFault, UnboundedStateFault
+from headrace.language.syntax.clauses import RangeClause, window_call_of, window_of
+from headrace.plan import nodes
+from headrace.plan.binding.aggregate import is_grouped
+from headrace.plan.binding.environment import Environment
+from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.scope import Scope
+from headrace.plan.binding.limit import count_of, has_limit
+from headrace.plan.binding.rank import bind_ranked, has_ranks
+from headrace.plan.binding.span import place
+from headrace.plan.binding.window_functions import BOUNDS
+from headrace.plan.nodes import Node
+from headrace.plan.traversal import walk
+
+_TIMES = ("rowtime", "window_end")
+_HINT = "write the window after the stream: FROM stream [RANGE 1 MINUTE]; LIMIT alone gives the earliest rows"
+
+
+def is_time_order(order: exp.Expr) -> bool:
+    """Return whether ORDER BY asks for the order of time, in which results come anyway."""
+    terms = order.expressions
+    return (
+        len(terms) == 1
+        and isinstance(terms[0].this, exp.Column)
+        and terms[0].this.name.lower() in _TIMES
+        and not terms[0].args.get("desc")
+    )
+
+
+def is_top(tree: exp.Expr) -> bool:
+    """Return whether a query asks for its first rows by something else than time."""
+    order = tree.args.get("order")
+    return order is not None and has_limit(tree) and not is_time_order(order)
+
+
+def bind_top(tree: exp.Expr, env: Environment, bind_select: Callable[[exp.Select, Environment], Node]) -> Node:
+    """Bind the query as one that ranks the rows of each window and keeps the first n."""
+    order, count = tree.args["order"], count_of(tree)
+    first = order.expressions[0]
+    if isinstance(first.this, exp.Column) and first.this.name.lower() in _TIMES and len(order.expressions) > 1:
+        raise NotSupported(
+            f"ORDER BY {first.this.name} LIMIT n gives the first rows of all windows together, by time alone",
+            span=place(order),
+            hint="leave the time out: ORDER BY x LIMIT n gives the first n rows of each window",
+        )
+    select = _alone(tree)
+    keys = _window_keys(select, env)
+    ranking = exp.Window(this=exp.Anonymous(this="row_number"), partition_by=keys, order=_with_items(order, select))
+    ranking.meta.update(_place_of(order))
+    select.set("qualify", exp.Qualify(this=exp.LTE(this=ranking, expression=exp.Literal.number(count))))
+    return bind_ranked(select, env, lambda inner, env: _checked(bind_select(inner, env), tree, keys, env))
+
+
+def _alone(tree: exp.Expr) -> exp.Select:
+    """Return the query without ORDER BY and LIMIT, in a sub-query if it has other clauses that come before them."""
+    inner = tree.copy()
+    for clause in ("order", "limit", "with_"):
+        inner.set(clause, None)
+    if (
+        isinstance(inner, exp.Select)
+        and inner.args.get("distinct") is None
+        and inner.args.get("qualify") is None
+        and not has_ranks(inner)
+    ):
+        return inner
+    below = inner if isinstance(inner, exp.Subquery) else exp.Subquery(this=inner)
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=below))
+
+
+def _window_keys(select: exp.Select, env: Environment) -> list[exp.Expr]:
+    """Return the columns that tell windows apart; none for a window in brackets over plain tuples."""
+    item = from_.this if (from_ := select.args.get("from_")) is not None else None
+    if is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog)):
+        return [exp.column("window_end")]
+    if item is not None and not select.args.get("joins"):
+        call = window_call_of(item)
+        if call is not None and call.is_table:
+            return [exp.column(name) for name in BOUNDS]
+        clause = window_of(item)
+        if isinstance(clause, RangeClause):
+            if clause.slide is not None or clause.per_tuple:
+                raise NotSupported(
+                    "ORDER BY with LIMIT over tuples needs a window without SLIDE",
+                    span=clause.span,
+                    hint="leave SLIDE out, or group: GROUP BY item ORDER BY max(price) DESC LIMIT 3",
+                )
+            return []
+    return [exp.column("rowtime")]
+
+
+def _with_items(order: exp.Expr, select: exp.Select) -> exp.Order:
+    """Return ORDER BY in which the number of a column stands for the column."""
+    terms = []
+    for term in order.copy().expressions:
+        if isinstance(term.this, exp.Literal) and not term.this.is_string:
+            number = int(term.this.name) if term.this.name.isdecimal() else 0
+            if not 1 <= number <= len(select.expressions):
+                raise SyntaxFault(
+                    f"ORDER BY {term.this.name} is no column of SELECT",
+                    span=place(term),
+                    hint=f"write a number from 1 to {len(select.expressions)}, or the name of a column",
+                )
+            item = select.expressions[number - 1]
+            term.set("this", (exp.column(item.alias) if item.alias else item).copy())
+        terms.append(term)
+    return exp.Order(expressions=terms)
+
+
+def _checked(node: Node, tree: exp.Expr, keys: list[exp.Expr], env: Environment) -> Node:
+    """Refuse the first rows of each instant of a stream: nobody means that."""
+    if [key.name for key in keys] == ["rowtime"] and not any(
+        isinstance(part, nodes.Aggregate)
+        or (isinstance(part, nodes.Scan) and not isinstance(env.catalog.get(part.name), Stream))
+        for part in walk(node)
+    ):
+        raise UnboundedStateFault(
+            "ORDER BY with LIMIT needs a window, since a stream has no last row",
+            span=place(tree.args["order"]),
+            hint=_HINT,
+        )
+    return node
+
+
+def _place_of(node: exp.Expr) -> dict[str, int]:
+    span = place(node)
+    return {} if span is None else {"start": span.start, "end": span.end - 1}
