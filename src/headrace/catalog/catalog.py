@@ -20,6 +20,7 @@ from headrace.catalog.definitions import (
     Aggregate,
     Connector,
     Definition,
+    Function,
     Query,
     Rule,
     Sink,
@@ -45,6 +46,7 @@ class Catalog:
     def __init__(self) -> None:
         self._relations: dict[str, Relation] = {}
         self._aggregates: dict[str, Aggregate] = {}
+        self._functions: dict[str, Function] = {}
         self._rules: dict[str, Rule] = {}
         self._sinks: dict[str, Sink] = {}
 
@@ -52,6 +54,7 @@ class Catalog:
         """Return a catalog that changes by itself; the definitions never change."""
         other = Catalog()
         other._relations, other._aggregates = dict(self._relations), dict(self._aggregates)
+        other._functions = dict(self._functions)
         other._rules, other._sinks = dict(self._rules), dict(self._sinks)
         return other
 
@@ -82,6 +85,13 @@ class Catalog:
     def aggregate(self, name: str) -> Aggregate | None:
         """Return the user-defined aggregate of this name, if there is one."""
         return self._aggregates.get(name.lower())
+
+    def function(self, name: str) -> Function | None:
+        """Return the user-defined scalar function of this name, if there is one."""
+        return self._functions.get(name.lower())
+
+    def functions(self) -> list[Function]:
+        return list(self._functions.values())
 
     def rule(self, name: str, *, span: Span | None = None) -> Rule:
         """Return the rule of this name."""
@@ -129,14 +139,21 @@ class Catalog:
         if isinstance(definition, Sink):
             self._sinks[key] = definition
             return
-        before: Relation | Aggregate | None = (
-            self._aggregates.get(key) if isinstance(definition, Aggregate) else self._relations.get(key)
-        )
+        before: Relation | Aggregate | Function | None
+        match definition:
+            case Aggregate():
+                before = self._aggregates.get(key)
+            case Function():
+                before = self._functions.get(key)
+            case _:
+                before = self._relations.get(key)
         if before is not None and _promise(before) != _promise(definition):
-            readers = self.callers(key) if isinstance(definition, Aggregate) else self.readers(key)
+            is_called = isinstance(definition, Aggregate | Function)
+            readers = self.callers(key) if is_called else self.readers(key)
             if readers:
                 raise NameFault(
-                    f"the columns of {before.name!r} cannot change: it is read by {', '.join(readers)}",
+                    f"the {'types' if is_called else 'columns'} of {before.name!r} cannot change: "
+                    f"it is {'called' if is_called else 'read'} by {', '.join(readers)}",
                     span=span,
                     hint=self._first(readers[0]),
                 )
@@ -144,6 +161,8 @@ class Catalog:
             raise NameFault(f"query {definition.name!r} would read itself", span=span, hint="give it another name")
         if isinstance(definition, Aggregate):
             self._aggregates[key] = definition
+        elif isinstance(definition, Function):
+            self._functions[key] = definition
         else:
             self._relations[key] = definition
 
@@ -164,6 +183,7 @@ class Catalog:
         """Return the definition of this name and kind; without a kind the stream, table or query."""
         shelves: dict[str | None, Mapping[str, Definition]] = {
             "aggregate": self._aggregates,
+            "function": self._functions,
             "rule": self._rules,
             "sink": self._sinks,
         }
@@ -180,7 +200,7 @@ class Catalog:
     def _readers_of(self, definition: Definition) -> list[str]:
         """Return the queries and rules that could not run without a definition."""
         match definition:
-            case Aggregate(name=name):
+            case Aggregate(name=name) | Function(name=name):
                 return self.callers(name)
             case Sink(name=name):
                 return [rule.name for rule in self.rules() if name in rule.parts]
@@ -241,7 +261,7 @@ class Catalog:
         return list(queries.values())
 
     def callers(self, name: str) -> list[str]:
-        """Return the queries that call this aggregate."""
+        """Return the queries that call this aggregate or function."""
         return [query.name for query in self.queries() if name.lower() in references(query.text).functions]
 
     def streams(self) -> list[Stream]:
@@ -269,6 +289,7 @@ class Catalog:
     def __iter__(self) -> Iterator[Definition]:
         yield from self._relations.values()
         yield from self._aggregates.values()
+        yield from self._functions.values()
         yield from self._rules.values()
         yield from self._sinks.values()
 
@@ -291,8 +312,8 @@ class Catalog:
         """Return the definition that already has the name of this one."""
         key = definition.name.lower()
         match definition:
-            case Aggregate():
-                return self._aggregates.get(key)
+            case Aggregate() | Function():
+                return self._aggregates.get(key) or self._functions.get(key)
             case Sink():
                 return self._sinks.get(key)
             case Rule():
@@ -302,10 +323,12 @@ class Catalog:
 
     def _shelf(
         self, definition: Definition
-    ) -> dict[str, Aggregate] | dict[str, Relation] | dict[str, Rule] | dict[str, Sink]:
+    ) -> dict[str, Aggregate] | dict[str, Function] | dict[str, Relation] | dict[str, Rule] | dict[str, Sink]:
         match definition:
             case Aggregate():
                 return self._aggregates
+            case Function():
+                return self._functions
             case Sink():
                 return self._sinks
             case Rule():
@@ -351,10 +374,12 @@ def _clock_stream(name: str) -> Stream | None:
     return Stream(name, Schema.of(at=Type.TIMESTAMP), Connector(CLOCK, {"at": times}), Timing.EXTERNAL, "at")
 
 
-def _promise(definition: Relation | Aggregate) -> object:
+def _promise(definition: Relation | Aggregate | Function) -> object:
     """Return what readers of a definition rely on."""
     if isinstance(definition, Aggregate):
         return definition.arg, definition.result
+    if isinstance(definition, Function):
+        return definition.args, definition.result
     return isinstance(definition, Table), definition.schema
 
 

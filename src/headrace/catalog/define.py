@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from headrace.catalog.definitions import SCHEDULE, START_ON, STOP_ON, Aggregate, Connector, Query, Stream, Table, Timing
+from headrace.catalog.definitions import (
+    SCHEDULE,
+    START_ON,
+    STOP_ON,
+    Aggregate,
+    Connector,
+    Function,
+    Query,
+    Stream,
+    Table,
+    Timing,
+)
 from headrace.catalog.references import learn_references
 from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault
 from headrace.language.names import did_you_mean
@@ -10,6 +21,7 @@ from headrace.language.syntax.names import ConnectorClause
 from headrace.language.syntax.statements import (
     CreateAggregate,
     CreateEvent,
+    CreateFunction,
     CreateQuery,
     CreateStream,
     CreateTable,
@@ -75,6 +87,11 @@ def define_table(statement: CreateTable, schema: Schema) -> Table:
 def define_aggregate(statement: CreateAggregate) -> Aggregate:
     """Define the aggregate of a statement."""
     return Aggregate(statement.name.text, statement.arg, statement.result, statement.target)
+
+
+def define_function(statement: CreateFunction) -> Function:
+    """Define the scalar function of a statement."""
+    return Function(statement.name.text, statement.args, statement.result, statement.target, statement.style)
 
 
 def define_query(statement: CreateQuery, schema: Schema) -> Query:

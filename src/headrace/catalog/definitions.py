@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
 from headrace.model.option import Option
+from headrace.model.python_function import Style
 from headrace.model.qos import Qos, qos_of
 from headrace.model.schema import Schema
 from headrace.model.streams import SYSTEM_PREFIX
@@ -113,6 +114,16 @@ class Aggregate(Struct, frozen=True, tag="aggregate"):
     target: str
 
 
+class Function(Struct, frozen=True, tag="function"):
+    """A user-defined scalar function in Python: `target` is 'module:name'."""
+
+    name: str
+    args: tuple[DataType, ...]
+    result: DataType
+    target: str
+    style: Style
+
+
 class Sink(Struct, frozen=True, tag="sink"):
     """A place for detections by name: each rule that inserts into it has a part of its own there."""
 
@@ -148,7 +159,7 @@ class Rule(Struct, frozen=True, tag="rule"):
         return tuple(action.event for action in self.reaction.actions if isinstance(action, RaiseEvent))
 
 
-Definition: TypeAlias = Stream | Table | Query | Aggregate | Sink | Rule
+Definition: TypeAlias = Stream | Table | Query | Aggregate | Function | Sink | Rule
 
 #: Columns of <rule>.failed: calls that were given up, with the detection as JSON and the key that another try should
 #: carry.

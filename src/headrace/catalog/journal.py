@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.catalog.definitions import Aggregate, Definition, Sink
+from headrace.catalog.definitions import Aggregate, Definition, Function, Sink
 from headrace.errors import HostFault
 from headrace.storage.lines import LineFile
 
@@ -72,6 +72,6 @@ class Journal:
 
 
 def _key(definition: Definition) -> tuple[str, str]:
-    """Return what tells definitions apart: aggregates, sinks and all others have names of their own."""
-    kind = type(definition).__name__ if isinstance(definition, Aggregate | Sink) else ""
+    """Return what tells definitions apart: aggregates, functions, sinks and all others have names of their own."""
+    kind = type(definition).__name__ if isinstance(definition, Aggregate | Function | Sink) else ""
     return kind, definition.name.lower()

@@ -73,6 +73,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 statements.CreateStream()
                 | statements.CreateTable()
                 | statements.CreateAggregate()
+                | statements.CreateFunction()
                 | statements.CreateView()
                 | statements.CreateEvent()
                 | rules.DeclareEvent()

@@ -29,22 +29,23 @@ STATEMENTS = (
     "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
 )  # fmt: skip
 SHOWN: tuple[statements.Shown, ...] = (
-    "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "STATISTICS", "FEEDBACK", "SHEDDING", "DECISIONS",
-    "SETTINGS", "BUCKETS", "STORES", "PLANS", "MIGRATIONS",
+    "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "FUNCTIONS", "STATISTICS", "FEEDBACK",
+    "SHEDDING", "DECISIONS", "SETTINGS", "BUCKETS", "STORES", "PLANS", "MIGRATIONS",
 )  # fmt: skip
-DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"], ...] = (
+DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "FUNCTION", "RULE", "SINK"], ...] = (
     "QUERY",
     "STREAM",
     "TABLE",
     "AGGREGATE",
+    "FUNCTION",
     "RULE",
     "SINK",
 )
 _INTENTS: tuple[Literal["ASSUME", "DESIRE", "DEMAND"], ...] = ("ASSUME", "DESIRE", "DEMAND")
 _HINT = (
-    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE QUERY, CREATE VIEW, CREATE EVENT, "
-    "CREATE RULE, CREATE SINK, SELECT, SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, ENABLE RULE, "
-    "DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE FUNCTION, CREATE QUERY, CREATE VIEW, "
+    "CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, "
+    "ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 
@@ -312,7 +313,7 @@ def _drop(reader: Reader, offset: int) -> statements.Drop:
             if_exists = reader.accept("IF", "EXISTS")
             return statements.Drop(reader.text, offset, kind, reader.name(), if_exists)
     reader.fail(
-        "expected QUERY, VIEW, EVENT, RULE, SINK, STREAM, TABLE or AGGREGATE",
+        "expected QUERY, VIEW, EVENT, RULE, SINK, STREAM, TABLE, AGGREGATE or FUNCTION",
         hint=did_you_mean(reader.word(), (*DROPPED, "VIEW", "EVENT")),
     )
 

@@ -1,4 +1,4 @@
-"""CREATE STREAM, TABLE, AGGREGATE, VIEW and EVENT: statements that define something and run nothing."""
+"""CREATE STREAM, TABLE, AGGREGATE, FUNCTION, VIEW and EVENT: statements that define something and run nothing."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from headrace.catalog.define import (
     define_aggregate,
     define_connector,
     define_event,
+    define_function,
     define_stream,
     define_table,
     define_view,
 )
 from headrace.connectors import check_source, infer_schema
-from headrace.errors import pointing_at
+from headrace.errors import NameFault, pointing_at
 from headrace.language.syntax import statements
+from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
+from headrace.model.python_function import function_name
 from headrace.model.python_target import PREFIX
+from headrace.plan.binding.expressions.function import ALIASES
 from headrace.session.compile import plan_event, plan_select, warnings_of
 from headrace.session.outcome import format_warnings
-from headrace.session.python_code import check_aggregate, check_format
+from headrace.session.python_code import check_aggregate, check_format, check_function
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.transaction import Transaction
 
@@ -47,6 +51,18 @@ def create_aggregate(statement: statements.CreateAggregate, transaction: Transac
     aggregate = define_aggregate(statement)
     check_aggregate(PREFIX + aggregate.target, statement.name.span)
     transaction.define(aggregate, statement, f"aggregate {statement.name.text}")
+
+
+def create_function(statement: statements.CreateFunction, transaction: Transaction) -> None:
+    """Define a scalar function, whose code must be there and whose name must be free."""
+    name = statement.name.text.lower()
+    if name in FUNCTIONS or name in AGGREGATES or name in ALIASES:
+        raise NameFault(
+            f"{statement.name.text!r} is a function of Headrace", span=statement.name.span, hint="choose another name"
+        )
+    function = define_function(statement)
+    check_function(function_name(function.style, function.target), statement.name.span)
+    transaction.define(function, statement, f"function {statement.name.text}")
 
 
 def create_view(statement: statements.CreateView, text: str, transaction: Transaction) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery
 from headrace.errors import NameFault, OperatorFault, Span
 from headrace.graph.graph import Graph
+from headrace.model.expressions.expression import Call
+from headrace.model.python_function import is_python_function, parse_function
 from headrace.model.python_target import PythonTarget, is_python_target, search_hint
 from headrace.operators.specs import Impute, Spec
 from headrace.operators.tuples.archives import PythonFunction
@@ -21,6 +25,8 @@ def check_code(graph: Graph) -> None:
             case spec:
                 for name in _aggregates(spec):
                     check_aggregate(name)
+        for function in sorted(_functions(vertex.spec)):
+            check_function(function)
 
 
 def check_query(query: AddQuery) -> None:
@@ -39,6 +45,11 @@ def check_aggregate(name: str, span: Span | None = None) -> None:
         fault = NameFault(error.message, span=span, hint=f"{error.hint}; {search_hint()}")
         fault.lacks_code = error.lacks_code
         raise fault from error
+
+
+def check_function(name: str, span: Span | None = None) -> None:
+    """Raise if a user's scalar function cannot be loaded."""
+    _load(parse_function(name)[1], "the function", span)
 
 
 def check_format(stream: Stream, span: Span | None = None) -> None:
@@ -62,3 +73,12 @@ def _aggregates(spec: Spec) -> list[str]:
     """Return the users' aggregates that an operator computes."""
     calls = getattr(spec, "calls", ())
     return [call.function for call in calls if is_python_target(call.function)]
+
+
+def _functions(part: object) -> set[str]:
+    """Return the users' functions that are called somewhere in a spec."""
+    if isinstance(part, Call) and is_python_function(part.function):
+        return {part.function}.union(*map(_functions, part.args))
+    if isinstance(part, Struct):
+        return set[str]().union(*(_functions(getattr(part, name)) for name in part.__struct_fields__))
+    return set[str]().union(*map(_functions, part)) if isinstance(part, tuple) else set()

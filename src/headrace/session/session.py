@@ -33,6 +33,7 @@ from headrace.model.time import format_instant
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.listings.show import COUNTS
 from headrace.session.outcome import Listing, Message, Outcome
+from headrace.session.own_functions import create_function_text
 from headrace.session.python_code import check_query
 from headrace.session.repair import drop_statements, names_to_drop, quoted
 from headrace.session.secrets import check_secrets_of
@@ -249,6 +250,22 @@ class Session:
         A session that continues a checkpoint registers its functions again, before it starts.
         """
         self.deployment.delivery.reactions.functions[name] = function
+
+    def function(
+        self,
+        code: Callable[..., Any],
+        *,
+        name: str | None = None,
+        args: Sequence[str] | None = None,
+        returns: str | None = None,
+        vectorized: Literal["polars", "arrow"] | None = None,
+    ) -> Callable[..., Any]:
+        """Let queries call a Python function of a module; `args` and `returns` are types, by default its annotations.
+
+        It is CREATE OR REPLACE FUNCTION, and returns the function, so that it can decorate one.
+        """
+        self.execute(create_function_text(code, name, args, returns, vectorized))
+        return code
 
     def statistics(self) -> Statistics:
         """Return the counters of the deployment as of the last finished micro-batch."""

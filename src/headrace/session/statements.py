@@ -33,7 +33,14 @@ from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.session.admission import check_admission, check_altered
 from headrace.session.compile import command_for, event_warnings, explain, plan_rule, plan_select, plan_target
-from headrace.session.definitions import create_aggregate, create_event, create_stream, create_table, create_view
+from headrace.session.definitions import (
+    create_aggregate,
+    create_event,
+    create_function,
+    create_stream,
+    create_table,
+    create_view,
+)
 from headrace.session.explain_plans import explain_plans, format_plans, plans_as_json
 from headrace.session.feedback import feedback_command
 from headrace.session.forecast import forecast_together, measured
@@ -70,6 +77,8 @@ class Statements:
                 create_table(statement, transaction)
             case statements.CreateAggregate():
                 create_aggregate(statement, transaction)
+            case statements.CreateFunction():
+                create_function(statement, transaction)
             case statements.CreateView():
                 create_view(statement, statement.text, transaction)
             case statements.Split(views=views):

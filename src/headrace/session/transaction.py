@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import RAISED, Aggregate, Definition, Query, Rule, Sink, Stream, Table
+from headrace.catalog.definitions import RAISED, Aggregate, Definition, Function, Query, Rule, Sink, Stream, Table
 from headrace.catalog.journal import Entry
 from headrace.commands import settings
 from headrace.commands.command import AddQuery, Command, DropQuery, Set, incarnated
@@ -31,6 +31,7 @@ Create: TypeAlias = (
     statements.CreateStream
     | statements.CreateTable
     | statements.CreateAggregate
+    | statements.CreateFunction
     | statements.CreateQuery
     | statements.CreateView
     | statements.CreateEvent
@@ -192,6 +193,8 @@ class Transaction:
         match definition:
             case Aggregate():
                 return self.catalog.aggregate(definition.name)
+            case Function():
+                return self.catalog.function(definition.name)
             case Sink():
                 return self.catalog.sink(definition.name)
             case Stream() | Table() | Query() | Rule():
@@ -222,6 +225,8 @@ class Transaction:
                 return self.catalog.has_rule(name)
             case "SINK":
                 return self.catalog.sink(name) is not None
+            case "FUNCTION":
+                return self.catalog.function(name) is not None
             case _:
                 return self.catalog.get(name) is not None or self.catalog.aggregate(name) is not None
 

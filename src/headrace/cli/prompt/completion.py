@@ -15,7 +15,7 @@ from headrace.language.parser import DROPPED, SHOWN, STATEMENTS
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 
 COMMANDS = ("\\help", "\\run", "\\stats", "\\q")
-CREATED = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
+CREATED = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE", "FUNCTION")
 SOURCES = ("FILES", "GENERATOR", "KAFKA", "SOCKET", "MEMORY", "SPARK")
 WINDOWS = ("RANGE", "ROWS", "SESSION", "LANDMARK", "NOW", "UNBOUNDED", "PARTITION BY", "WHILE")
 KEYWORDS = (
@@ -119,7 +119,7 @@ def _inspected(last: str, upper: list[str], names: Names) -> Iterable[str] | Non
 def _read_from(upper: list[str], names: Names) -> tuple[str, ...]:
     """Return what follows FROM: relations in a SELECT, the kinds of sources in a definition."""
     if upper[0] == "CREATE" and "SELECT" not in upper:
-        return ("PYTHON",) if "AGGREGATE" in upper[:4] else SOURCES
+        return ("PYTHON",) if {"AGGREGATE", "FUNCTION"} & set(upper[:4]) else SOURCES
     return names.relations
 
 

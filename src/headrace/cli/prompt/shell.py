@@ -54,6 +54,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
         ("CREATE STREAM | TABLE", "CREATE STREAM bids (item INT, price DOUBLE) FROM GENERATOR (rate 10);"),
         ("CREATE VIEW", "CREATE VIEW high AS SELECT item, price FROM bids WHERE price > 10;"),
         ("SPLIT", "SPLIT bids INTO cheap WHEN price < 10, rest ELSE;"),
+        ("CREATE FUNCTION", "CREATE FUNCTION slug(STRING) RETURNS STRING FROM PYTHON 'module:function';"),
         ("CREATE AGGREGATE", "CREATE AGGREGATE middle(DOUBLE) RETURNS DOUBLE FROM PYTHON 'module:Class';"),
         ("CREATE EVENT", "CREATE EVENT jump AS cheap SEQUENCE high WITHIN 10 SECONDS;"),
         ("CREATE RULE | SINK", "CREATE RULE watch ON jump DO INSERT INTO CONSOLE;"),
@@ -63,7 +64,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
         ("CREATE QUERY", "CREATE QUERY best AS SELECT max(price) AS p FROM bids [RANGE 5 SECONDS];"),
     ),
     "Inspect": (
-        ("SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES", "SHOW QUERIES;"),
+        ("SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES | FUNCTIONS", "SHOW QUERIES;"),
         ("SHOW STATISTICS | FEEDBACK | SHEDDING | DECISIONS | SETTINGS | BUCKETS | STORES", "SHOW STATISTICS;"),
         ("DESCRIBE", "DESCRIBE bids;"),
         ("EXPLAIN [ANALYZE | CAPACITY | JSON]", "EXPLAIN SELECT item FROM bids;"),
@@ -76,7 +77,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
         ("ALTER SYSTEM | QUERY", "ALTER QUERY best SET (latency '2 s');"),
         ("START | STOP QUERY", "STOP QUERY best;"),
         ("ENABLE | DISABLE RULE", "DISABLE RULE watch;"),
-        ("DROP QUERY | VIEW | EVENT | RULE | SINK | STREAM | TABLE | AGGREGATE", "DROP QUERY best;"),
+        ("DROP QUERY | VIEW | EVENT | RULE | SINK | STREAM | TABLE | AGGREGATE | FUNCTION", "DROP QUERY best;"),
     ),
     "Prompt": (
         ("\\run", "continue the queries of the checkpoint"),

@@ -1,4 +1,4 @@
-"""Reads CREATE STREAM, CREATE TABLE and CREATE AGGREGATE."""
+"""Reads CREATE STREAM, CREATE TABLE, CREATE AGGREGATE and CREATE FUNCTION."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from headrace.language.names import did_you_mean
 from headrace.language.read.flink_options import read_flink_connector
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import ConnectorClause, Name
-from headrace.language.syntax.statements import CreateAggregate, CreateStream, CreateTable
+from headrace.language.syntax.statements import CreateAggregate, CreateFunction, CreateStream, CreateTable
 from headrace.model.option import Option
+from headrace.model.python_function import Style
 from headrace.model.schema import HIDDEN, Field, Schema
 from headrace.model.time import END
 
-_KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE")
+_KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE", "FUNCTION")
 _WATERMARK = "write WATERMARK FOR at AS at - INTERVAL '5' SECOND"
 _TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)"
 _STREAM = (
@@ -22,11 +23,11 @@ _STREAM = (
 )
 
 
-def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | CreateAggregate:
+def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | CreateAggregate | CreateFunction:
     """Read a CREATE statement other than CREATE QUERY."""
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
-    for kind in ("STREAM", "TABLE", "AGGREGATE"):
+    for kind in ("STREAM", "TABLE", "AGGREGATE", "FUNCTION"):
         if reader.accept(kind):
             if_not_exists = reader.accept("IF", "NOT", "EXISTS")
             name = reader.name(f"the {kind.lower()}'s name")
@@ -35,7 +36,7 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
             break
     else:
         reader.fail(
-            "expected STREAM, TABLE, QUERY, VIEW, EVENT, RULE, SINK or AGGREGATE",
+            "expected STREAM, TABLE, QUERY, VIEW, EVENT, RULE, SINK, AGGREGATE or FUNCTION",
             hint=did_you_mean(reader.word(), _KINDS, elsewhere=other_systems.CREATED),
         )
     match kind:
@@ -47,6 +48,8 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
             columns = read_columns(reader) if reader.word() == "(" else None
             reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _TABLE))
             return CreateTable(reader.text, offset, name, columns, read_connector(reader), or_replace, if_not_exists)
+        case "FUNCTION":
+            return _function(reader, offset, name, or_replace, if_not_exists)
         case _:
             return _aggregate(reader, offset, name, or_replace, if_not_exists)
 
@@ -122,6 +125,24 @@ def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not
     reader.expect("FROM", "PYTHON", hint=hint)
     target = reader.python_target("Class", "stats.means:GeoMean")
     return CreateAggregate(reader.text, offset, name, arg, result, target.text, or_replace, if_not_exists)
+
+
+def _function(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateFunction:
+    hint = "CREATE FUNCTION name(INT, STRING) RETURNS INT FROM PYTHON 'module:function'"
+    reader.expect("(", hint=hint)
+    args = [reader.type()]
+    while reader.accept(","):
+        args.append(reader.type())
+    reader.expect(")", hint=hint)
+    reader.expect("RETURNS", hint=hint)
+    result = reader.type()
+    reader.expect("FROM", "PYTHON", hint=hint)
+    target = reader.python_target("function", "texts.clean:slug")
+    style: Style = "rows"
+    if reader.accept("VECTORIZED"):
+        style = "arrow" if reader.accept("ARROW") else "polars"
+        reader.accept("POLARS")
+    return CreateFunction(reader.text, offset, name, tuple(args), result, target.text, style, or_replace, if_not_exists)
 
 
 def read_columns(reader: Reader) -> Schema:

@@ -17,6 +17,7 @@ from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent,
 from headrace.language.syntax.stints import StintClause, TurnQuery
 from headrace.model.events.event import Context, Event
 from headrace.model.option import Option
+from headrace.model.python_function import Style
 from headrace.model.schema import Schema
 from headrace.model.types import DataType
 
@@ -28,6 +29,7 @@ Shown: TypeAlias = Literal[
     "EVENTS",
     "RULES",
     "AGGREGATES",
+    "FUNCTIONS",
     "STATISTICS",
     "FEEDBACK",
     "SHEDDING",
@@ -80,6 +82,21 @@ class CreateAggregate:
     arg: DataType
     result: DataType
     target: str
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFunction:
+    """CREATE [OR REPLACE] FUNCTION name(TYPE, ...) RETURNS TYPE FROM PYTHON 'module:name' [VECTORIZED [style]]."""
+
+    text: str
+    offset: int
+    name: Name
+    args: tuple[DataType, ...]
+    result: DataType
+    target: str
+    style: Style
     or_replace: bool
     if_not_exists: bool
 
@@ -193,7 +210,7 @@ class Drop:
 
     text: str
     offset: int
-    kind: Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "RULE", "SINK"]
+    kind: Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "FUNCTION", "RULE", "SINK"]
     name: Name
     if_exists: bool
 
@@ -300,6 +317,7 @@ Statement: TypeAlias = (
     CreateStream
     | CreateTable
     | CreateAggregate
+    | CreateFunction
     | CreateQuery
     | CreateView
     | CreateEvent

@@ -81,7 +81,7 @@ def _write_call(call: Call) -> tuple[str, int]:
             before = binding + 1 if binding == _COMPARE else binding
             return f" {symbol} ".join([_at_least(first, before), *(_at_least(arg, after) for arg in rest)]), binding
         case _:
-            return f"{call.function}({', '.join(map(format_expr, call.args))})", _ATOM
+            return f"{call.function.rpartition(':')[2]}({', '.join(map(format_expr, call.args))})", _ATOM
 
 
 def _at_least(expr: Expr, binding: int) -> str:

@@ -10,9 +10,11 @@ import polars as pl
 
 from headrace.errors import InternalError
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
+from headrace.model.python_function import is_python_function
 from headrace.model.types import DataType, DecimalType, Type
 from headrace.operators.expressions.kernels import DECIMALS, KERNELS, REPEATING, Arguments, constant, convert
 from headrace.operators.expressions.kernels.arguments import Value
+from headrace.operators.expressions.user_functions import compile_call
 
 
 @lru_cache(maxsize=8192)
@@ -53,6 +55,8 @@ def evaluate(frame: pl.DataFrame, exprs: Sequence[Expr]) -> list[pl.Series]:
 
 
 def _call(call: Call) -> pl.Expr:
+    if is_python_function(call.function):
+        return compile_call(call, [compile_expr(arg) for arg in call.args])
     if call.function not in KERNELS:
         raise InternalError(f"no kernel for function {call.function!r}")
     exact = DECIMALS.get(call.function) if isinstance(call.type, DecimalType) else None

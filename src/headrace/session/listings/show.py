@@ -73,6 +73,12 @@ def show(
                 for aggregate in catalog.aggregates()
             )
             return Listing(("aggregate", "argument", "result", "target"), declared)
+        case "FUNCTIONS":
+            own = tuple(
+                (function.name, ", ".join(arg.value for arg in function.args), function.result.value, function.target)
+                for function in catalog.functions()
+            )
+            return Listing(("function", "arguments", "result", "target"), own)
         case "FEEDBACK":
             return _feedback(names_in(running), statistics)
         case "DECISIONS":

@@ -8,8 +8,12 @@ from decimal import Decimal
 from functools import cmp_to_key
 from typing import Any
 
+import polars as pl
+import pyarrow as pa
+
 from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
+from headrace.model.python_function import is_python_function, parse_function
 from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.types import DataType, DecimalType, Type
 from headrace.model.window import AggregateCall
@@ -25,6 +29,8 @@ def value_of(expr: Expr, row: Mapping[str, Any]) -> Any:
             return row[name]
         case Literal(value=value, type=type_):
             return Decimal(value) if isinstance(type_, DecimalType) and isinstance(value, str) else value
+        case Call(function=function, args=args) if is_python_function(function):
+            return _user_function(function, [value_of(arg, row) for arg in args])
         case Call(function=function, args=args, type=type_) if decimals.is_exact(function, type_):
             return decimals.compute(function, [value_of(arg, row) for arg in args], type_)
         case Call(function=function, args=args, type=type_):
@@ -69,6 +75,20 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
 def _widened(expr: Expr, row: Mapping[str, Any], want: DataType) -> Any:
     value = value_of(expr, row)
     return None if value is None else lift(value, expr.type, want)
+
+
+def _user_function(function: str, args: Sequence[Any]) -> Any:
+    style, target = parse_function(function)
+    code = target.load("the function", error=OperatorFault)
+    if None in args:
+        return None
+    match style:
+        case "rows":
+            return code(*args)
+        case "polars":
+            return code(*(pl.Series([arg]) for arg in args))[0]
+        case "arrow":
+            return code(*(pa.array([arg]) for arg in args))[0].as_py()
 
 
 def _user_defined(function: str, values: Sequence[Any]) -> Any:

@@ -9,16 +9,18 @@ from typing import NoReturn
 from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Function
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language import other_systems
 from headrace.language.names import DECIMAL_NAMES, DEFAULT_DECIMAL, TYPE_NAMES, decimal_type, did_you_mean
 from headrace.language.reader import no_type
 from headrace.language.size import terms_of
 from headrace.language.syntax.clauses import ImputeClause, impute_of
-from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Case, Expr, Literal, chain
+from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Call, Case, Expr, Literal, chain
 from headrace.model.expressions.functions import AGGREGATES
+from headrace.model.python_function import function_name
 from headrace.model.time import parse_duration
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import DataType, DecimalType, Type, common_type
 from headrace.plan.binding.expressions.coerce import check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
 from headrace.plan.binding.expressions.scope import Scope
@@ -257,12 +259,31 @@ class ExpressionBinder:
         if unit is not None:
             args = [self.bind(arg) for arg in node.expressions[1:]]
             return shifted(node.name, unit, args, place(node))
+        own = self.catalog.function(node.name)
+        if own is not None:
+            return _own_call(own, [self.bind(arg) for arg in node.expressions], place(node))
         return call(node.name, [self.bind(arg) for arg in node.expressions], place(node))
 
     def _trim(self, node: exp.Trim) -> Expr:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
         args = [node.this] if node.expression is None else [node.this, node.expression]
         return apply(name, tuple(map(self.bind, args)), place(node))
+
+
+def _own_call(own: Function, args: list[Expr], span: Span | None) -> Expr:
+    """Call a user's function, with its arguments converted where that loses nothing."""
+    declared = f"{own.name}({', '.join(type_.value for type_ in own.args)})"
+    if len(args) != len(own.args):
+        raise TypeFault(f"{own.name} takes {len(own.args)} arguments, not {len(args)}", span=span, hint=declared)
+    for arg, type_ in zip(args, own.args, strict=True):
+        if arg.type is not Type.NULL and common_type(arg.type, type_) != type_:
+            raise TypeFault(
+                f"{own.name} cannot take {arg.type.value} as {type_.value}",
+                span=span,
+                hint=f"{declared}; convert it with CAST",
+            )
+    fitted = tuple(coerce(arg, type_) for arg, type_ in zip(args, own.args, strict=True))
+    return Call(function_name(own.style, own.target), fitted, own.result)
 
 
 def _word(node: exp.Expr) -> str:
