@@ -37,8 +37,7 @@ def test_queries_give_what_duckdb_gives() -> None:
         for name, query in QUERIES.items():
             relation = db.sql(query.duckdb or query.ours)
             expected = Counter(relation.fetchall())
-            columns = relation.columns
-            found = Counter(tuple(row[column] for column in columns) for row in results[name])
+            found = Counter(tuple(row[column] for column in relation.columns) for row in results[name])
             assert found, f"{name} has no results"
             assert found == expected, (
                 f"{name}: {list((found - expected).items())[:3]} {list((expected - found).items())[:3]}"

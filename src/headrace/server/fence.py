@@ -117,8 +117,8 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
                 if isinstance(action, rules.InsertClause) and (action.connector.options or is_kind):
                     yield action.connector
         case (
-            statements.CreateAggregate() | statements.CreateView() | statements.CreateEvent() | statements.Detection()
-            | statements.Split() | statements.Drop() | statements.Alter() | statements.AlterPromises()
+            statements.CreateAggregate() | statements.CreateFunction() | statements.CreateView()
+            | statements.CreateEvent() | statements.Detection() | statements.Split() | statements.Drop() | statements.Alter() | statements.AlterPromises()
             | statements.ResetFrontier() | statements.Migrate() | statements.Tell() | statements.Show()
             | statements.Describe()
             | statements.Explain() | rules.DeclareEvent() | rules.EnableRule() | stints.TurnQuery()
