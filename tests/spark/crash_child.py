@@ -21,7 +21,7 @@ CHANGES = (
 def migrate(session: Session) -> None:
     """Change the plan of a query now and then, from wherever an earlier process was."""
     done = len(session.deployment.control.migrations.all())
-    for number in range(done, done + 5):
+    for number in range(done, done + len(CHANGES)):
         before = session.statistics().batch
         session.execute(f"ALTER QUERY triples MIGRATE TO {CHANGES[number % len(CHANGES)]}")
         deadline = time.monotonic() + 20
