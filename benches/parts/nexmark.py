@@ -162,8 +162,8 @@ QUERIES: dict[str, Query] = {
         "SELECT p.id, p.name, p.window_start AS starttime FROM (SELECT id, name, window_start, window_end FROM "
         "TABLE(TUMBLE(TABLE person, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
         "GROUP BY id, name, window_start, window_end) [NOW] AS p JOIN (SELECT seller, window_start, window_end FROM "
-        "TABLE(TUMBLE(TABLE auction, DESCRIPTOR(at), INTERVAL '10' SECOND)) GROUP BY seller, window_start, window_end) [NOW] AS a "
-        "ON p.id = a.seller AND p.window_start = a.window_start",
+        "TABLE(TUMBLE(TABLE auction, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
+        "GROUP BY seller, window_start, window_end) [NOW] AS a ON p.id = a.seller AND p.window_start = a.window_start",
         f"SELECT DISTINCT p.id, p.name, p.w AS starttime FROM (SELECT *, {_W} AS w FROM person) AS p "
         f"JOIN (SELECT *, {_W} AS w FROM auction) AS a ON p.id = a.seller AND p.w = a.w",
     ),

@@ -118,10 +118,10 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
                     yield action.connector
         case (
             statements.CreateAggregate() | statements.CreateFunction() | statements.CreateView()
-            | statements.CreateEvent() | statements.Detection() | statements.Split() | statements.Drop() | statements.Alter() | statements.AlterPromises()
-            | statements.ResetFrontier() | statements.Migrate() | statements.Tell() | statements.Show()
-            | statements.Describe()
-            | statements.Explain() | rules.DeclareEvent() | rules.EnableRule() | stints.TurnQuery()
+            | statements.CreateEvent() | statements.Detection() | statements.Split() | statements.Drop()
+            | statements.Alter() | statements.AlterPromises() | statements.ResetFrontier() | statements.Migrate()
+            | statements.Tell() | statements.Show() | statements.Describe() | statements.Explain()
+            | rules.DeclareEvent() | rules.EnableRule() | stints.TurnQuery()
         ):  # fmt: skip
             return
 
