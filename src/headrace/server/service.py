@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from headrace.catalog.catalog import Catalog
 from headrace.commands.running import Running
-from headrace.connectors import console
 from headrace.connectors.shelf import ShelfFiles
 from headrace.driver.moment import Moment
 from headrace.engine.statistics import Statistics
@@ -57,7 +56,6 @@ class Service:
     """Owns a session. Everything that changes it goes through `change`; reading takes no lock."""
 
     def __init__(self, open_session: Callable[[], Session], startup: Startup | None = None) -> None:
-        console.silence()
         self._open, self._startup = open_session, startup or Startup()
         self.began = time.time()
         self._state: State = "starting"

@@ -173,6 +173,7 @@ def test_help_at_the_prompt_lists_every_statement_and_command() -> None:
 def test_the_examples_in_the_help_at_the_prompt_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("module")
     monkeypatch.setattr(module, "Class", GeometricMean, raising=False)
+    monkeypatch.setattr(module, "function", str.lower, raising=False)
     monkeypatch.setitem(sys.modules, "module", module)
     with Session(host="local") as session:
         for group, entries in shell.GROUPS.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -93,7 +94,7 @@ def test_what_may_wait_waits_unread_and_comes_in_the_end(monkeypatch: pytest.Mon
             deployment.step()
             guide(session.directory, 100 * 700, read_progress(session.directory).limits)
             read.append(session.statistics().streams["asks"].tuples if "asks" in session.statistics().streams else 0)
-        assert read[10] == read[12] < 10_000
+        assert any(before == after < 10_000 for before, after in pairwise(read[5:]))  # when it resumes depends on speed
         decided = [each.action for each in deployment.control.decisions.all()]
         assert "pause reading of asks" in decided
         session.drain()

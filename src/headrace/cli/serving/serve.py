@@ -25,6 +25,7 @@ from headrace.cli.live_session import (
 )
 from headrace.cli.output import err, faults, out
 from headrace.cli.serving.logs import Form, log_to
+from headrace.connectors import console
 from headrace.language.parser import parse
 from headrace.model.qos import parse_size
 from headrace.storage.location import location, resolved
@@ -109,6 +110,7 @@ def serve(
         directory = resolved(location(str(checkpoint), is_data=False))
         refuse_served(directory)
         log_file = log_to(directory, log)
+        console.silence()  # clients follow results in another way
         service = Service(
             lambda: open_session(
                 checkpoint, host=host, buckets=buckets, launch=launch, take_over=take_over, announces=False

@@ -108,19 +108,20 @@ def test_what_a_join_was_seen_to_hold_and_give_counts() -> None:
     assert station.emits == "pairs"
 
 
-def test_a_join_of_three_streams_keeps_joined_tuples_as_long_as_their_parts() -> None:
+@pytest.mark.parametrize(
+    ("kind", "join", "expected"),
+    [("multijoin", "JOIN", [5, 10, 20]), ("join", "LEFT JOIN", [5, 5, 10, 20])],
+)
+def test_a_join_of_three_streams_keeps_tuples_as_long_as_their_parts(kind: str, join: str, expected: list[int]) -> None:
     query = (
         "SELECT b.item FROM bids [RANGE 10 SECONDS] AS b JOIN asks [RANGE 5 SECONDS] AS a ON a.item = b.item "
-        "JOIN bids [RANGE 20 SECONDS] AS c ON c.item = a.item"
+        f"{join} bids [RANGE 20 SECONDS] AS c ON c.item = a.item"
     )
     found = made(Facts(RATES), query)
     windows = sorted(
-        feed.window
-        for station in found.network.stations
-        if found.kinds[station.name] == "join"
-        for feed in station.feeds
+        feed.window for station in found.network.stations if found.kinds[station.name] == kind for feed in station.feeds
     )
-    assert windows == pytest.approx([5 * EXPIRING, 5 * EXPIRING, 10 * EXPIRING, 20 * EXPIRING])
+    assert windows == pytest.approx([seconds * EXPIRING for seconds in expected])
 
 
 @pytest.mark.parametrize(

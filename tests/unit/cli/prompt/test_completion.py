@@ -30,7 +30,7 @@ NAMES = Names(
         ("\\s", ["\\stats"]),
         ("DE", ["DESIRE", "DEMAND", "DESCRIBE"]),
         ("qui", ["quit"]),
-        ("CREATE ", ["STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE"]),
+        ("CREATE ", ["STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE", "FUNCTION"]),
         ("CREATE STREAM x (a INT) FROM ", [*SOURCES]),
         ("CREATE QUERY x AS SELECT a FROM a", ["asks"]),
         ("CREATE AGGREGATE m(INT) RETURNS INT FROM ", ["PYTHON"]),
