@@ -15,5 +15,5 @@ CREATE QUERY near_roads WITH (force, latency '2 s' MUST, error 0.5) AS
   GROUP BY zone;
 
 -- Which share was dropped, every five seconds.
-CREATE QUERY dropped AS
+CREATE QUERY dropped WITH (force) AS
   SELECT query, sum(dropped) AS dropped, sum(seen) AS seen FROM headrace.shed [RANGE 5 SECONDS] GROUP BY query;

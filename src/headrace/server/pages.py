@@ -22,8 +22,9 @@ from headrace.server.views import ListingOutcome, MessageOutcome, StartedOutcome
 if TYPE_CHECKING:
     from headrace.server.server import Server
 
-#: Where the built console is.
+#: Where the built console is, and why it could not be built.
 DIST = Path(__file__).parent / "console" / "dist"
+REASON = DIST.parent / "reason.txt"
 STYLE = """
 :root{color-scheme:light dark;font:15px/1.5 system-ui,sans-serif}body{margin:1rem auto;max-width:70rem;padding:0 1rem}
 table{border-collapse:collapse;display:block;overflow-x:auto}td,th{text-align:left;padding:.15rem .8rem .15rem 0;
@@ -54,7 +55,7 @@ def page_routes(server: Server) -> list[BaseRoute]:
             is_hashed = "assets/" in path
             headers = {"cache-control": "public, max-age=31536000, immutable" if is_hashed else "no-cache"}
             return FileResponse(file, headers=headers, media_type=_TYPES.get(file.suffix))
-        if "." in path.rpartition("/")[2]:
+        if path.startswith("assets/"):
             return _not_found()
         return FileResponse(root / "index.html", headers={"cache-control": "no-cache"})
 
@@ -123,8 +124,9 @@ def _overview(server: Server) -> str:
     load = "" if beat.load is None else f", load {beat.load:.0%}"
     took = "" if beat.took_ms is None else f", {beat.took_ms:.0f} ms"
     parts = [
+        _why_plain(),
         f"<p role=status><b>{_e(state)}</b>{_e(': ' + stage if stage else '')}, micro-batch {beat.batch}{took}{load}, "
-        f"{beat.rate:,.0f} tuples/s, state {beat.state_bytes / 2**20:.1f} MB, {beat.queued:,} tuples wait</p>"
+        f"{beat.rate:,.0f} tuples/s, state {beat.state_bytes / 2**20:.1f} MB, {beat.queued:,} tuples wait</p>",
     ]
     if beat.bottleneck_title:
         parts.append(f"<p>bottleneck: {_e(beat.bottleneck_title)}</p>")
@@ -156,6 +158,14 @@ def _overview(server: Server) -> str:
     decided = [(str(d.number), d.query or "all", d.action, d.reason) for d in reversed(made)]
     parts.append(_table("Decisions", ("number", "query", "decision", "reason"), decided))
     return "".join(parts)
+
+
+def _why_plain() -> str:
+    """Return why there is no console; nothing if there is one."""
+    if (DIST / "index.html").is_file():
+        return ""
+    reason = REASON.read_text() if REASON.is_file() else "it was not built; web/build in a checkout builds it"
+    return f"<p>The console is not there: {_e(reason.strip())}</p>"
 
 
 def _amount(measure: str, value: float) -> str:

@@ -154,6 +154,20 @@ def test_each_command_gets_its_packages_once(checkout: Checkout) -> None:
         assert (packages in calls) if packages else calls == []
 
 
+def test_only_serve_builds_the_console_and_goes_on_without_it(checkout: Checkout) -> None:
+    (checkout.root / "web").mkdir()
+    asked = checkout.root / "asked"
+    build = f"import sys\nwith open({str(asked)!r}, 'a') as file: print(sys.argv[1:], file=file)\nsys.exit(1)\n"
+    (checkout.root / "web" / "build").write_text(build)
+    for arguments in (("demo",), ("run", "a.sql"), ("test",), ("serve", "--help")):
+        assert checkout.run(*arguments)[0] == 0
+        assert not asked.exists(), arguments
+    code, output, errors = checkout.run("serve", "a.sql")
+    assert (code, output) == (0, "ran serve a.sql\n")
+    assert "the plain page is served instead" in errors
+    assert asked.read_text() == "['--check']\n[]\n"
+
+
 def test_packages_are_installed_only_with_the_hashes_of_the_requirement_files(checkout: Checkout) -> None:
     assert checkout.run("setup")[0] == 0
     asked = [line for line in checkout.asked() if "-r " in line]
