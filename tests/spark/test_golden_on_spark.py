@@ -11,8 +11,8 @@ SCRIPTS = sorted((ROOT / "tests" / "golden" / "queries").glob("*.txt"))
 
 def test_golden_queries_give_the_same_on_spark(spark, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT / "tests" / "golden")  # the scripts name files in data/
-    for module in ("means.py", "archive.py"):
-        spark.sparkContext.addPyFile(str(ROOT / "examples" / module))
+    for module in sorted((ROOT / "examples").glob("*.py")):  # functions that the scripts name
+        spark.sparkContext.addPyFile(str(module))
     scripts = [path.read_text() for path in SCRIPTS]
     with Session(tmp_path, buckets=3) as session:
         found = run_together(scripts, session, timeout=250)
