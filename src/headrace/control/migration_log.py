@@ -62,7 +62,7 @@ class MigrationLog:
         changed: list[Migrated] = []
         for vertex, change in running.trees.items():
             if (vertex, change.number) not in known and (box := _box_of(vertex, running)) is not None:
-                changed.append(_begun(change, box, before.get(vertex) or self.boxes.get(vertex), running, now))
+                changed.append(_begun(change, box, self._plan(box, vertex, before.get(vertex)), running, now))
         open_ = [entry for entry in known.values() if entry.ended is None] + changed
         for entry in open_:
             after = self._progressed(entry, running, now, batch_ms)
@@ -81,6 +81,13 @@ class MigrationLog:
         longest = max(entry.longest_ms, batch_ms)
         entry = replace(entry, batches=entry.batches + 1, longest_ms=longest, built=entry.built + seen.built)
         return entry if seen.migration is not None else replace(entry, ended=now)
+
+    def _plan(self, box: MultiJoin, vertex: VertexId, seen: BoxSeen | None) -> str:
+        """Return the plan before a change; if the join has not reported, what the last change made of it."""
+        if seen is not None:
+            return tree_text(seen.tree, box)
+        changes = [entry.after for entry in self._all().values() if entry.vertex == vertex]
+        return changes[-1] if changes else tree_text(None, box)
 
     def _all(self) -> dict[tuple[VertexId, int], Migrated]:
         if self._known is None:
@@ -124,8 +131,7 @@ def _box_of(vertex: VertexId, running: Running) -> MultiJoin | None:
     return None
 
 
-def _begun(change: UseTree, box: MultiJoin, seen: BoxSeen | None, running: Running, now: int) -> Migrated:
-    before = tree_text(None if seen is None else seen.tree, box)
+def _begun(change: UseTree, box: MultiJoin, before: str, running: Running, now: int) -> Migrated:
     queries = ", ".join(sharing(change.vertex, running))
     after = tree_text(change.tree, box)
     return Migrated(change.vertex, change.number, now, queries, before, after, change.how, auto=change.auto)

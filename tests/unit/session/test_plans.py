@@ -128,6 +128,17 @@ def test_a_plan_survives_a_restart_in_the_middle_of_a_change(tmp_path: Path) -> 
         assert session.statistics().queries["q"].results > 0
 
 
+def test_the_plan_before_a_change_is_listed_also_in_the_first_micro_batch_of_a_process(tmp_path: Path) -> None:
+    for start, tree in ((0, "(x (y z))"), (10, "(x y z)")):
+        with Session(tmp_path / "run", host="local", buckets=2) as session:
+            if not start:
+                session.execute(f"{STREAMS} CREATE QUERY q AS {JOIN} INTO FILES (path '{tmp_path}/out')")
+            session.execute(f"ALTER QUERY q MIGRATE TO '{tree}' USING MOVING STATE")
+            feed(session, start)
+            changes = [(entry["from"], entry["to"]) for entry in listed(session, "MIGRATIONS")]
+    assert changes == [("((x y) z)", "(x (y z))"), ("(x (y z))", "(x y z)")]
+
+
 def test_more_rows_to_build_cause_further_micro_batches(session: Session) -> None:
     feed(session, 0)
     session.execute("ALTER QUERY q MIGRATE TO '(x (y z))' USING STEPWISE WITHIN '5 us'")
