@@ -9,6 +9,7 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 #: Tests that start a deployment in another process in order to kill it; they mostly wait for its start.
 KILLING = (
     "test_crashes",
+    "test_migration_crashes",
     "test_rule_crashes",
     "test_chaos",
     "test_cores",

@@ -2,31 +2,36 @@
 
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
 
 from headrace.hosts.spark.starting import scratch
 from headrace.session import Session
 from headrace.storage import owner
 
-#: Changes of plan, one in each micro-batch.
-CHANGES = (
-    "'(x (y z))' USING MOVING STATE",
-    "'((x z) y)' USING STEPWISE WITHIN '20 us'",
-    "'((x z) y)' USING MOVING STATE",
-    "'((x y) z)' USING PARALLEL TRACK",
-    "'mjoin' USING MOVING STATE",
-    "'(x (y z))' USING STEPWISE WITHIN '100 us'",
-)
+TREES = ("(x (y z))", "((x z) y)", "((x y) z)", "mjoin")
+#: How plans change, by the name that the list of changes gives it.
+STRATEGIES = {"stepwise": "STEPWISE WITHIN '20 us'", "parallel": "PARALLEL TRACK", "moving": "MOVING STATE"}
+#: Changes of plan of one process, each in a micro-batch of its own.
+CHANGES = 6
 
 
 def migrate(session: Session) -> None:
-    """Change the plan of a query now and then, from wherever an earlier process was."""
-    done = len(session.deployment.control.migrations.all())
-    for number in range(done, done + len(CHANGES)):
-        before = session.statistics().batch
-        session.execute(f"ALTER QUERY triples MIGRATE TO {CHANGES[number % len(CHANGES)]}")
-        deadline = time.monotonic() + 20
-        while session.statistics().batch <= before and time.monotonic() < deadline:
-            time.sleep(0.05)
+    """Change the plan of a query now and then, in the way that earlier processes and this one used least."""
+    log = session.deployment.control.migrations
+    for _ in range(CHANGES):
+        done = log.all()
+        used = Counter[str](migration.how for migration in done)
+        how = min(STRATEGIES, key=lambda name: used[name])
+        tree = TREES[len(done) % len(TREES)]
+        session.execute(f"ALTER QUERY triples MIGRATE TO '{tree}' USING {STRATEGIES[how]}")
+        wait_until(lambda: len(log.all()) > len(done), 60)  # noqa: B023  the first may be planned before the kill
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def main() -> None:

@@ -12,9 +12,9 @@ import pytest
 from tests.spark.crash_case import SCRIPT, expected, wait_for_batches, write_data, written
 
 
-def start(checkpoint: Path, script: Path, *options: str) -> subprocess.Popen:
+def start(checkpoint: Path, script: Path, *options: str, limit: int = 100) -> subprocess.Popen:
     child = Path(__file__).with_name("crash_child.py")
-    command = [sys.executable, str(child), str(checkpoint), str(script), "100", *options]
+    command = [sys.executable, str(child), str(checkpoint), str(script), str(limit), *options]
     with open(checkpoint.parent / "child.log", "ab") as log:
         return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log)
 
