@@ -15,6 +15,7 @@ KILLING = (
     "test_cores",
     "test_promises_on_spark",
     "test_replacing_on_spark",
+    "test_server_on_spark",
     "test_killed_at_random_moments",
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import http.client
 import json
 import os
 import secrets
@@ -162,7 +163,7 @@ class RemoteSession:
                     result = json.loads(event)
                     place = result["batch"]
                     yield Batch(result["batch"], _rows(result), result["skipped"])
-            except (OSError, ValueError):
+            except (OSError, ValueError, http.client.HTTPException):
                 pass  # the connection broke, or the last event is not whole: it comes again
             finally:
                 response.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import socket
 import subprocess
 import sys
 import threading
@@ -191,3 +192,31 @@ def test_status_without_a_server(tmp_path: Path) -> None:
     code, output = command("status", "--checkpoint", str(tmp_path / "none"))
     assert (code, "is not served" in output) == (1, True)
     assert command("stop", "--checkpoint", str(tmp_path / "none"))[0] == 1
+
+
+def test_a_follower_goes_on_when_the_server_dies_within_a_message() -> None:
+    event = b'id: %d\nevent: results\ndata: {"batch":%d,"columns":[],"rows":[],"skipped":0}\n\n'
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
+    head += b"Transfer-Encoding: chunked\r\n\r\n"
+    asked: list[str] = []
+
+    def answer(listener: socket.socket) -> None:
+        for number in (1, 2, 3):
+            connection, _ = listener.accept()
+            with connection:
+                asked.append(connection.recv(65536).split()[1].decode())
+                whole, cut = event % (number, number), event % (number + 1, number + 1)
+                if "results" not in asked[-1]:  # whether the query is still there
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+                else:
+                    connection.sendall(head + b"%x\r\n%s\r\n" % (len(whole), whole))
+                    connection.sendall(b"%x\r\n%s" % (len(cut), cut[:20]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=answer, args=(listener,), daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with RemoteSession(url, "token") as remote:
+            batches = remote.follow("q", after=0, complete=True)
+            assert [next(batches).number for _ in range(2)] == [1, 3]
+            del batches  # closes the connection
+    assert [path.rpartition("after=")[2] for path in asked if "after=" in path] == ["0", "1"]
