@@ -113,3 +113,5 @@ def test_an_unnamed_select_is_a_follow(client: Client) -> None:
     found = client.until(lambda: client.get(f"queries/{outcome['query']}/results")["batches"])
     assert [row for batch in found for row in batch["rows"]] == [[2], [3]]
     assert client.get(f"queries/{outcome['query']}")["kind"] == "follow"
+    problem = client.ask("GET", f"queries/{outcome['query']}/plan")
+    assert (problem.status, "/explain" in problem.body["hint"]) == (409, True)

@@ -10,7 +10,7 @@ import msgspec
 from headrace.analysis.forecast.report import CapacityReport
 from headrace.errors import HeadraceError
 from headrace.server.asks import ForecastAsk, StatementsAsk, TextAsk
-from headrace.server.problems import problem_of
+from headrace.server.problems import Fault, problem_of
 from headrace.server.route import Call
 from headrace.server.routes.definitions import query_name
 from headrace.server.views import Diagnosis, ExplainAnswer, StatementsAnswer
@@ -74,8 +74,11 @@ def plan(call: Call) -> ExplainAnswer:
 
 
 def _quoted(call: Call) -> str:
-    name = query_name(call).replace('"', '""')
-    return f'"{name}"'
+    name = query_name(call)
+    if call.server.service.catalog.get(name) is None:
+        raise Fault(409, f"{name} has no name of its own", hint="send its text to /api/v1/explain or /api/v1/forecast")
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _said(call: Call, statement: str) -> str:
