@@ -1,9 +1,9 @@
 """`headrace bench`: run a benchmark of a checkout and print Headrace beside its peers.
 
-A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`; one that can run for any time also takes
-`minutes`. The dict has `title`, `rows`, optional `notes` and optional `panels` to draw. A row has `case`, `ours`,
-`peers` (numbers by name), `unit`, and optionally `ratio` (ours to the best peer), `target` and `verdict` ('met',
-'missed', ...).
+A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`; options of some benchmarks (`minutes`,
+`queries`, `input`) are further parameters. The dict has `title`, `rows`, optional `notes` and optional `panels` to
+draw. A row has `case`, `ours`, `peers` (numbers by name), `unit`, and optionally `ratio` (ours to the best peer),
+`target` and `verdict` ('met', 'missed', ...).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ EXAMPLES = examples(
     ("throughput and latency beside plain Spark, with small inputs (a few minutes)", "bench core --quick"),
     ("with full inputs; write the figures to a file as well", "bench core --json figures.json"),
     ("faults under load for an hour, compared with DuckDB's answers", "bench chaos --minutes 60"),
+    ("two queries of Nexmark beside plain Spark", "bench nexmark --quick --queries q5,q20"),
 )
 _GOOD = ("met", "ok", "pass", "passed")
 
@@ -41,6 +42,10 @@ def bench(
     name: str | None = typer.Argument(None, help="A benchmark, such as core. Without it, all are listed."),
     quick: bool = flag("--quick", "Use smaller inputs and fewer runs. The figures are rough."),
     minutes: float | None = typer.Option(None, min=0.1, help="How long to run, for chaos and soak."),
+    queries: str | None = typer.Option(None, help="Only these queries, such as q0,q5, for nexmark."),
+    input: str | None = typer.Option(
+        None, help="files or kafka: where nexmark reads its events.", show_default="files"
+    ),
     json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all figures to this file."),
     pictures: Path | None = typer.Option(
         None,
@@ -64,11 +69,13 @@ def bench(
         if pictures is not None:
             check_drawing()  # before the benchmark runs for minutes
         main = load(file).main
-        if minutes is not None and "minutes" not in inspect.signature(main).parameters:
-            raise typer.BadParameter(f"{name} does not run for a given time", param_hint="--minutes")
+        given = {"minutes": minutes, "queries": queries, "input": input}
+        options = {option: value for option, value in given.items() if value is not None}
+        for option in options.keys() - inspect.signature(main).parameters.keys():
+            raise typer.BadParameter(f"{name} has no such option", param_hint=f"--{option}")
         java.prepare()
         with show_progress(f"measuring {name}"):
-            figures = main(quick=quick) if minutes is None else main(quick=quick, minutes=minutes)
+            figures = main(quick=quick, **options)
     panels = figures.pop("panels", ())
     out.print(table(figures))
     for note in figures.get("notes", ()):
