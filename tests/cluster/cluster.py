@@ -21,12 +21,16 @@ from types import TracebackType
 
 from tests.cluster.driver import Driver
 from tests.cluster.machine import ROOT, Machine, best_rack, until
+from tests.cluster.marked import marks
 
 from headrace.cli import java
 
 #: JVMs live for a minute or two, too short for Java's optimizing compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PORT = 7077
+#: A worker that the master has not heard of for so many seconds is lost. A worker speaks four times as often, so it must
+#: know it too, or a busy one would be given up although it is well.
+LOST_AFTER = "-Dspark.worker.timeout=20"
 #: For the imitation of a store, which takes any.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
 #: Run a second copy of a task that takes longer than others.
@@ -105,7 +109,7 @@ class Cluster:
         hold.parent.mkdir(exist_ok=True)
         hold.touch()
         try:
-            until(held.exists, what=f"a task on {name}")
+            until(held.exists, what=lambda: f"a task on {name} ({address}), after {marks(self.common)[-4:]},")
             yield
         finally:
             hold.unlink()
@@ -154,7 +158,8 @@ class Cluster:
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": self.java_options,
             "SPARK_SUBMIT_OPTS": self.java_options,
-            "SPARK_MASTER_OPTS": "-Dspark.worker.timeout=20",
+            "SPARK_MASTER_OPTS": LOST_AFTER,
+            "SPARK_WORKER_OPTS": LOST_AFTER,
         }
 
     def machine(self, name: str) -> Machine:

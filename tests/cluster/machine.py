@@ -186,11 +186,15 @@ def can_make_namespaces() -> bool:
     return subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "true"], check=False).returncode == 0
 
 
-def until(holds: Callable[[], object], seconds: float = PATIENCE, what: str = "what was waited for") -> None:
-    """Wait until something holds, or fail."""
+def until(
+    holds: Callable[[], object], seconds: float = PATIENCE, what: str | Callable[[], str] = "what was waited for"
+) -> None:
+    """Wait until something holds, or fail and say `what` did not come about."""
     deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, f"{what} did not come about within {seconds:.0f} s"
+        if time.monotonic() > deadline:
+            told = what if isinstance(what, str) else what()
+            raise AssertionError(f"{told} did not come about within {seconds:.0f} s")
         time.sleep(0.01)
 
 

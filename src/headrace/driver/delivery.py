@@ -46,7 +46,7 @@ from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END
 from headrace.storage import files
-from headrace.storage.fence import check_owner, is_lost
+from headrace.storage.fence import check_owner, is_kept
 from headrace.worker.reports import least_bounds, least_waits
 from headrace.worker.task_times import forget_times, with_times
 from headrace.worker.wire import Report, Row
@@ -196,7 +196,7 @@ class Delivery:
         if self._writers is not None:
             self._writers.shutdown()
         self.reactions.outbox.close()
-        is_owner = not is_lost(self.directory)
+        is_owner = is_kept(self.directory)
         if self._is_over and is_owner:
             with suppress(OSError):  # until now the last micro-batch might have been repeated
                 clear_parts(self.directory)

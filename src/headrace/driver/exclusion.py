@@ -26,10 +26,12 @@ def exclude(deployments: Deployments, fault: HeadraceError, now: int) -> bool:
     It must not if the fault is due to no query, or if no other query would be left: then nothing need be lost, since
     the deployment can stop and continue once the cause is removed.
     """
+    if not fault.culprits:
+        return False
     running = deployments.newest()
     failing = [query for query in running.known if (query.query, query.incarnation) in fault.culprits]
     others = [query for query in running.known if query not in failing]
-    if not fault.culprits or (failing and not others):
+    if failing and not others:
         return False
     names = {query.query for query in failing}
     # a query may have been dropped, replaced or left out since the micro-batch was planned

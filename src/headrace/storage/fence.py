@@ -192,6 +192,18 @@ def check_owner(directory: Path) -> None:
 
 
 def is_lost(directory: Path) -> bool:
-    """Return whether this process has owned a checkpoint, and another has taken it over."""
+    """Return whether another process is known to have taken over a checkpoint that this process has owned."""
     storage = storage_of(directory)
-    return isinstance(storage, Fenced) and storage.is_lost()
+    try:
+        return isinstance(storage, Fenced) and storage.is_lost()
+    except OSError:  # the store does not answer
+        return False
+
+
+def is_kept(directory: Path) -> bool:
+    """Return whether this process is known to own a checkpoint still, or nobody else can know of it."""
+    storage = storage_of(directory)
+    try:
+        return not isinstance(storage, Fenced) or not storage.is_lost()
+    except OSError:  # the store does not answer
+        return False

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -293,9 +293,13 @@ class SparkDeployment:
                 try:
                     fault = None if delay is not None else self._fault_of(query)
                     if delay is not None or (fault is not None and self._is_repeated(fault)):
-                        query, delay = writer.start(), None
-                        self.query = query
-                        continue
+                        try:
+                            query, delay = writer.start(), None
+                        except (Py4JJavaError, PySparkException) as error:
+                            fault = _no_start(error)
+                        else:
+                            self.query = query
+                            continue
                     delay = None if fault is None else self._pause_after(fault)
                     if delay is not None:
                         continue
@@ -311,9 +315,9 @@ class SparkDeployment:
 
     def _pause_after(self, fault: HeadraceError) -> float | None:
         """Return after how many seconds the micro-batch that failed is repeated; None: it is not."""
-        is_ours = not isinstance(fault.__cause__, StreamingQueryException) or "headrace.errors." in str(fault.__cause__)
-        committed = read_logs(self.directory / "spark").committed
-        verdict = self._supervisor.failed(0 if committed is None else committed + 1, fault, is_ours=is_ours)
+        cause = fault.__cause__
+        is_ours = not isinstance(cause, PySparkException | Py4JJavaError) or "headrace.errors." in str(cause)
+        verdict = self._supervisor.failed(self._next_batch(), fault, is_ours=is_ours)
         if verdict is None:
             return None
         decision = verdict if isinstance(verdict, GiveUp) else verdict.decision
@@ -322,6 +326,14 @@ class SparkDeployment:
         with suppress(OSError, OwnerFault):  # it has been told
             self.control.decisions.add(self.now(), [decision])
         return None if isinstance(verdict, GiveUp) else verdict.pause
+
+    def _next_batch(self) -> int:
+        """Return the number of the micro-batch after the last that was committed, or delivered as far as we know."""
+        try:
+            committed = read_logs(self.directory / "spark").committed
+        except OSError:  # the store does not answer
+            committed = self.delivery.statistics.batch
+        return 0 if committed is None else committed + 1
 
     def _is_repeated(self, fault: HeadraceError) -> bool:
         """Return whether the micro-batch that failed is to be tried again, perhaps without some queries."""
@@ -416,9 +428,13 @@ class SparkDeployment:
 
     def _raise(self) -> None:
         """Raise what ended the deployment, once."""
-        if self.fault is not None and not self.raised:
-            self.raised = True
-            raise self.fault
+        if self.fault is None or self.raised:
+            return
+        self.raised = True
+        if is_lost(self.directory):  # which could not be known as long as the store was out of reach
+            self.fault, cause = owner_fault(self.directory), self.fault
+            raise self.fault from cause
+        raise self.fault
 
     def _fault_of(self, query: StreamingQuery) -> HeadraceError | None:
         """Return what made a streaming query end; None if nothing failed."""
@@ -464,6 +480,16 @@ def _register(spark: SparkSession) -> None:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
+
+
+def _no_start(error: Exception) -> HostFault:
+    """Return the fault for queries that Spark could not start again."""
+    fault = HostFault(
+        f"the queries cannot be started again: {essence(str(error))}",
+        hint=with_log("a new session on the same checkpoint goes on where this one was"),
+    )
+    fault.__cause__ = error
+    return fault
 
 
 def _lost_jvm(error: Exception) -> HostFault:

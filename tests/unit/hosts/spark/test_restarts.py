@@ -1,17 +1,20 @@
 """A streaming query that Spark ends is started again by its deployment, or not, whatever Spark says of the failure."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
 from headrace.errors import HostFault, OwnerFault
 from headrace.hosts.spark import supervisor
 from headrace.hosts.spark.host import SparkDeployment
 from headrace.storage import owner
-from headrace.storage.fence import EPOCH_FILE, unfenced
+from headrace.storage.disk import LocalDisk
+from headrace.storage.fence import EPOCH_FILE, is_kept, is_lost, unfenced
 from headrace.storage.owner import Ownership
 
 LOST = "Job aborted due to stage failure: Task 0 in stage 5.0 failed 4 times: Lost task 0.3 in stage 5.0 (executor 1)"
@@ -44,7 +47,20 @@ class Writer:
 
     def start(self) -> Query:
         self.started += 1
-        return Query(next(self.failures))
+        failure = next(self.failures)
+        if failure is not None and failure.startswith("cannot start"):
+            raise Refused(failure)
+        return Query(failure)
+
+
+class Refused(Py4JJavaError):
+    """What Py4J raises if Spark cannot start a query."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +123,35 @@ def test_one_that_was_replaced_is_not_started_again_whatever_spark_says(
         deployment.wait(1)
     ownership.abandon()
     assert not (tmp_path / "decisions.jsonl").exists()
+
+
+def test_a_query_that_cannot_be_started_again_at_once_is_started_later(tmp_path: Path) -> None:
+    writer = Writer(LOST, "cannot start: the store does not answer", "cannot start: refused", None)
+    deployment = watch(tmp_path, writer)
+    assert writer.started == 4
+    assert deployment.failure() is None
+    assert "the queries cannot be started again" in deployment.control.decisions.all()[1].reason
+
+
+def test_a_store_out_of_reach_ends_nothing_at_once_and_the_owner_is_told_once_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "lock", lambda file: True)
+    ownership = Ownership(tmp_path)
+    ownership.take()
+
+    def silent(self: Any, path: Path, start: int = 0) -> bytes:
+        raise OSError(errno.EIO, "the store does not answer", str(path))
+
+    with monkeypatch.context() as outage:
+        outage.setattr(LocalDisk, "read", silent)
+        outage.setattr(LocalDisk, "names", silent)
+        writer = Writer(*[LOST] * 9)
+        deployment = watch(tmp_path, writer)
+        assert writer.started == supervisor.FAILURES
+        assert not is_lost(tmp_path)
+        assert not is_kept(tmp_path)
+    unfenced(tmp_path).replace(tmp_path / EPOCH_FILE, lambda file: file.write(b'{"token": "of another"}'))
+    with pytest.raises(OwnerFault, match="another process has taken over"):
+        deployment.wait(1)
+    ownership.abandon()
