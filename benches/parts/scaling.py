@@ -13,16 +13,23 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headrace.driver.delivery import Delivery
+from headrace.engine.statistics import SentStatistics
 from headrace.session import Session
 
 
 def measure(checkpoint: str, text: str, *, limit: int, buckets: int | None = None) -> dict[str, Any]:
-    """Run a script to its end; return the time of each micro-batch, and of what Spark's stages did meanwhile."""
+    """Run a script to its end; return the time of each micro-batch, what Spark's stages did, and what tasks sent.
+
+    `pages` are bytes of results and exchanged tuples that passed through the driver, `notes` those of reports.
+    """
     spark = SparkSession.builder.getOrCreate()
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     before = max((stage.stageId() for stage in _stages(spark)), default=-1)
     began = time.perf_counter()
+    sent: list[SentStatistics] = []
     with Session(checkpoint, limit=limit, buckets=buckets) as session:
+        _note_sent(session.deployment.delivery, sent)
         session.execute(text)
         query = session.deployment.query  # type: ignore[attr-defined]
         session.drain()
@@ -42,7 +49,22 @@ def measure(checkpoint: str, text: str, *, limit: int, buckets: int | None = Non
         "batch_ms": [duration for _, duration in batches],
         "driver_ms": [alone(begin, begin + duration, busy) for begin, duration in batches],
         "result_bytes": sum(size for _, _, size in busy),
+        "pages": sum(each.pages for each in sent),
+        "notes": sum(each.notes for each in sent),
+        "tasks": sum(each.tasks for each in sent),
     }
+
+
+def _note_sent(delivery: Delivery, sent: list[SentStatistics]) -> None:
+    """Note after each delivery what the tasks of the micro-batch sent."""
+    deliver = delivery.deliver
+
+    def noted(*arguments: Any, **options: Any) -> bool:
+        is_ended = deliver(*arguments, **options)
+        sent.append(delivery.statistics.sent)
+        return is_ended
+
+    delivery.deliver = noted  # type: ignore[method-assign]
 
 
 def alone(begin: float, end: float, stages: Sequence[tuple[float, float, int]]) -> float:

@@ -28,8 +28,8 @@ from headrace.cli import java
 #: JVMs live for a minute or two, too short for Java's optimizing compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 PORT = 7077
-#: A worker that the master has not heard of for so many seconds is lost. A worker speaks four times as often, so it must
-#: know it too, or a busy one would be given up although it is well.
+#: A worker of which the master has not heard for so many seconds is lost. It speaks four times as often, so it must
+#: know the number too, or a busy one would be given up although it is well.
 LOST_AFTER = "-Dspark.worker.timeout=20"
 #: For the imitation of a store, which takes any.
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "us-east-1"}
@@ -135,7 +135,8 @@ class Cluster:
         driver = Driver(machine, machine.start(command, self.environ(machine), log, talks=True), log)
         driver.wait_for_start()
         number = len(self.workers) if executors is None else executors
-        until(lambda: len(driver.call("executors")) >= number, what=f"{number} executors")
+        if number:
+            until(lambda: len(driver.call("executors")) >= number, what=f"{number} executors")
         return driver
 
     def environ(self, machine: Machine) -> dict[str, str]:
