@@ -53,7 +53,7 @@ class Writer:
         return Query(failure)
 
 
-class Refused(Py4JJavaError):
+class Refused(Py4JJavaError):  # type: ignore[misc]
     """What Py4J raises if Spark cannot start a query."""
 
     def __init__(self, text: str) -> None:
