@@ -1,5 +1,9 @@
-"""A server on Spark that is killed: a complete follower has exactly the rows that are in the files."""
+"""A server on Spark that is killed: a complete follower has exactly the rows that are in the files.
 
+Rows that a client pushes meanwhile, each request repeated under its key until it is answered, are there once.
+"""
+
+import logging
 import os
 import random
 import signal
@@ -20,6 +24,7 @@ from headrace.client import connect
 from headrace.errors import HeadraceError
 from headrace.server.tokens import TokenFile, token_path
 
+_LOG = logging.getLogger(__name__)
 #: How often the server is killed; more in a long run.
 KILLS = int(os.environ.get("HEADRACE_SERVER_KILLS", "2"))
 #: Files of the source and their rows: tasks write results of this size to files themselves, if they may.
@@ -33,6 +38,9 @@ CREATE QUERY counts WITH (keep '1 day durable') AS SELECT auction, count(*) AS n
   FROM bids [RANGE 20 SECONDS SLIDE 5 SECONDS] GROUP BY auction INTO FILES (path '{out}/counts', format 'parquet');
 CREATE QUERY lively AS SELECT at, auction, price FROM bids WHERE price > 10
   INTO FILES (path '{out}/lively', format 'parquet');
+CREATE STREAM numbers (n INT) FROM MEMORY;
+CREATE QUERY pushed WITH (keep '1 day durable') AS SELECT n FROM numbers
+  INTO FILES (path '{out}/pushed', format 'parquet');
 """
 
 
@@ -106,6 +114,37 @@ class Reader:
                 self.faults.append(repr(error))
 
 
+class Pusher:
+    """Pushes numbers, and repeats each request until it is answered."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url, self._token = url, token
+        self.count = self.repeated = 0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> int:
+        """Return how many numbers were pushed."""
+        self._is_over.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        return self.count
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            while True:
+                try:
+                    with connect(self._url, token=self._token, timeout=5) as session:
+                        before = session.push("numbers", [{"n": self.count}], key=f"push {self.count}")
+                    break
+                except HeadraceError:
+                    time.sleep(0.05)  # it is away, or starts
+            self.repeated += before is not None
+            self.count += 1
+            time.sleep(0.02)
+
+
 class Child:
     """A server in a process of its own."""
 
@@ -150,6 +189,7 @@ def test_a_complete_follower_of_a_killed_server_has_exactly_the_rows_that_are_in
         port = free.getsockname()[1]
     checkpoint.mkdir()
     url, token = f"http://127.0.0.1:{port}", TokenFile(token_path(checkpoint)).add("follower", "read")
+    pusher = Pusher(url, TokenFile(token_path(checkpoint)).add("pusher", "write"))
     feed = Feed(tmp_path / "data")
     readers = [Reader(url, token, query) for query in ("dear", "counts")]
     dear, counts = readers
@@ -173,11 +213,13 @@ def test_a_complete_follower_of_a_killed_server_has_exactly_the_rows_that_are_in
         feed.put(1)
         with dear.reading(), counts.reading():
             truth = feed.dear()
+            pushes = pusher.stop()
             child.until(lambda: dear.rows() >= truth.height or dear.faults, "the follower has all rows")
             child.until(
                 lambda: (counts.rows() and counts.rows() == written(out / "counts").height) or counts.faults,
                 "the follower has all windows",
             )
+            child.until(lambda: written(out / "pushed").height >= pushes, "all pushed numbers are there")
         assert [reader.faults for reader in readers] == [[], []]
         with connect(url, token=token) as session:
             shown = session._wire.ask("GET", "/queries/lively")["shelf"]
@@ -189,5 +231,7 @@ def test_a_complete_follower_of_a_killed_server_has_exactly_the_rows_that_are_in
     assert is_same(truth, written(out / "dear")), "the files have what was to be found"
     assert is_same(written(out / "dear"), dear.frame(truth))
     assert is_same(written(out / "counts"), counts.frame(written(out / "counts")))
+    assert sorted(written(out / "pushed")["n"]) == list(range(pushes)), "each number is there once"
+    _LOG.info("%d kills, %d rows, %d pushes, %d added before", KILLS, dear.rows(), pushes, pusher.repeated)
     assert shown["hidden"] > 0, "results of this size are written by tasks"
     assert kept["hidden"] == 0, "but of a durable shelf they go through the driver"

@@ -120,19 +120,24 @@ class RemoteSession:
         """Stop a query; nothing if it is off."""
         self.execute(f"STOP QUERY {_quoted(name)}")
 
-    def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows to a MEMORY stream; durable when it returns. A request that must be repeated adds nothing."""
+    def push(self, stream: str, rows: Sequence[Mapping[str, Any]], *, key: str = "") -> int | None:
+        """Append rows to a MEMORY stream, all or none; durable when it returns.
+
+        With a `key`, rows that were pushed under it within a day are not added again, also after a crash: then how many
+        they were is returned, else None. Without one, only the repetition of a request that got no answer adds nothing.
+        """
         self._pushes += 1
-        key = {"Idempotency-Key": f"{self._start}-{self._pushes}"}
+        header = {"Idempotency-Key": key or f"{self._start}-{self._pushes}"}
         path = f"/streams/{quote(stream, safe='')}/rows"
-        for last in (False, True):
-            try:
-                self._wire.ask("POST", path, [dict(row) for row in rows], key)
-                return
-            except HostFault as error:
-                if last or not isinstance(error.__cause__, OSError):
-                    raise
-                time.sleep(_PAUSE)
+        body = [dict(row) for row in rows]
+        try:
+            answer = self._wire.ask("POST", path, body, header)
+        except HostFault as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            time.sleep(_PAUSE)
+            answer = self._wire.ask("POST", path, body, header)
+        return int(answer["rows"]) if key and answer["repeated"] else None
 
     def results(self, query: str) -> list[dict[str, Any]]:
         """Return the newest results of a query that the server keeps."""

@@ -12,6 +12,7 @@ import polars as pl
 from headrace.catalog.definitions import Connector, Stream
 from headrace.connectors.formats.conversion import can_convert, convert, decimals, failures, reason
 from headrace.connectors.options import near
+from headrace.connectors.push_keys import PushKeys, mark_of
 from headrace.connectors.spool import stream_spool
 from headrace.errors import NameFault, SourceFault
 from headrace.model.page import Page
@@ -19,11 +20,31 @@ from headrace.model.schema import Field, Schema
 from headrace.model.types import DecimalType
 
 
-def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Append rows to a MEMORY stream, all or none; durable when it returns."""
+def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]], mark: str = "") -> None:
+    """Append rows to a MEMORY stream, all or none, with the mark of their key; durable when it returns."""
     if not rows:
         return
-    stream_spool(stream.name, checkpoint).append(frame_of(stream, rows))
+    stream_spool(stream.name, checkpoint).append(frame_of(stream, rows), mark)
+
+
+class KeyedPushes:
+    """Pushes under keys into the streams of a checkpoint, which one process owns."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._checkpoint = checkpoint
+        self._keys: dict[str, PushKeys] = {}
+
+    def push(self, stream: Stream, rows: Sequence[Mapping[str, Any]], key: str, at: int) -> int | None:
+        """Append rows unless some were pushed under the key in the day before; return how many those were, or None."""
+        keys = self._keys.get(stream.name)
+        if keys is None:
+            keyed = stream_spool(stream.name, self._checkpoint).keyed()
+            keys = self._keys[stream.name] = PushKeys((file.key, file.rows) for file in keyed)
+        before = keys.find(key, at)
+        if before is None:
+            push(stream, self._checkpoint, rows, mark_of(key, at))
+            keys.add(key, at, len(rows))
+        return before
 
 
 def frame_of(stream: Stream, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:

@@ -10,6 +10,9 @@ without rows only keeps the number from which `append` goes on.
 Where tasks write, several files have one number, the parts of a micro-batch: `<number>-<rows>-<writer>.arrow`. They
 count once the driver has named them: those of pages that change bucket in `progress.json` (`driver.exchanges`), those
 of a Spark source in a list beside them, `<number>-<rows>-list.arrow`.
+
+Rows that were pushed under a key are in `<number>-<rows>-<key>.arrow`: rows and key become durable together. The names
+of such files that were read and deleted are lines of `keys.jsonl` (`connectors.push_keys`).
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from headrace.connectors.connector import Offset, Slice, Split
 from headrace.connectors.files.source import bad_frame
 from headrace.connectors.formats.columnar import PIECE, typed
 from headrace.connectors.formats.conversion import can_convert, select
+from headrace.connectors.push_keys import DeletedNames
 from headrace.errors import SourceFault
 from headrace.model.calendar import python_rows
 from headrace.model.page import Page
@@ -40,9 +44,9 @@ from headrace.storage.names import file_name
 #: Room for the rows of a file below its number in a sequence number.
 _SHIFT = 32
 _SUFFIX = ".arrow"
-_NAME = re.compile(rf"(\d+)-(\d+)(?:-(t\d+-\d+|list))?\{_SUFFIX}", re.ASCII)
-#: The writer of a file that names others.
-_LIST = "list"
+_NAME = re.compile(rf"(\d+)-(\d+)(?:-(t\d+-\d+|list|k[0-9a-f]+-[0-9a-f]+))?\{_SUFFIX}", re.ASCII)
+#: The writer of a file that names others, and how the key of a pushed file begins.
+_LIST, _KEY = "list", "k"
 _appending = threading.Lock()
 
 
@@ -50,7 +54,8 @@ class Spooled(NamedTuple):
     """A file that can be read.
 
     `writer` is the task that wrote it, or empty: the driver. `begin` is the number of rows before it in other files of
-    the same number. With the writer `list` the file names others, which have so many rows together.
+    the same number. With the writer `list` the file names others, which have so many rows together. A writer that
+    begins with `k` is the key under which the rows were pushed.
     """
 
     number: int
@@ -61,6 +66,11 @@ class Spooled(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.number:012d}-{self.rows}{self.writer and '-'}{self.writer}{_SUFFIX}"
+
+    @property
+    def key(self) -> str:
+        """Return the key under which the rows were pushed; empty if there is none."""
+        return self.writer if self.writer.startswith(_KEY) else ""
 
     @staticmethod
     def named(name: str) -> Spooled | None:
@@ -74,10 +84,11 @@ class Spool:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self._deleted = DeletedNames(directory)
 
-    def put(self, number: int, rows: pl.DataFrame) -> None:
+    def put(self, number: int, rows: pl.DataFrame, key: str = "") -> None:
         """Write the rows of a micro-batch durably, in place of those that an earlier attempt left."""
-        file = Spooled(number, rows.height)
+        file = Spooled(number, rows.height, key)
         stale = [other for other in self.files(number, number + 1) if other != file or not rows.height]
         with _writing(self.path(file)):
             files.remove(*map(self.path, stale))
@@ -97,11 +108,11 @@ class Spool:
         with _writing(self.path(file)):
             sealed.replace(self.path(file), msgspec.json.encode([part.name for part in parts]))
 
-    def append(self, rows: pl.DataFrame) -> None:
-        """Add rows durably behind all others; one process at a time."""
+    def append(self, rows: pl.DataFrame, key: str = "") -> None:
+        """Add rows durably behind all others, with the key of `connectors.push_keys`; one process at a time."""
         with _appending:
             last = self.all()[-1:]
-            self.put(last[0].number + 1 if last else 0, rows)
+            self.put(last[0].number + 1 if last else 0, rows, key)
 
     def files(self, start: Offset = None, end: Offset = None) -> list[Spooled]:
         """Return the files to read with numbers from `start` to before `end`, in order."""
@@ -109,7 +120,7 @@ class Spool:
             file
             for file in self.all()
             if file.rows and file.number >= (start or 0) and (end is None or file.number < end)
-            if file.writer in ("", _LIST)
+            if file.writer in ("", _LIST) or file.key
         ]
 
     def parts(self, file: Spooled) -> list[Spooled]:
@@ -152,10 +163,17 @@ class Spool:
         """Return whether there are files to read before an offset."""
         return bool(self.files(None, before or 0))
 
+    def keyed(self) -> list[Spooled]:
+        """Return the files that were pushed under a key, also those that were deleted, the oldest first."""
+        waiting = [file for file in self.all() if file.key]  # first, since a name is added before a file is deleted
+        deleted = [file for file in map(Spooled.named, DeletedNames(self.directory).all()) if file is not None]
+        return list(dict.fromkeys((*deleted, *waiting)))
+
     def forget(self, before: Offset) -> None:
         """Delete the files that no micro-batch reads again, but for the number from which `append` goes on."""
         known = self.all()
         read = [file for file in known if file.number < (before or 0)]
+        self._deleted.add([file.name for file in read if file.key])
         if read and read[-1] == known[-1]:
             last = Spooled(read[-1].number, 0)
             if last != read[-1]:

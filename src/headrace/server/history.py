@@ -2,25 +2,46 @@
 
 A series is named by what it is of: `load`, `stream.bids.rate`, `query.best.latency_ms`, `promise.best.latency`,
 `vertex.join-7c1e.busy`.
+
+The rings are written to the checkpoint every half minute and at the end, so that the time before a crash can be looked
+at after it. That is a convenience: a file that is damaged, or of another version, is left out.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
+from headrace.errors import HostFault
 from headrace.server.figures import Figures
 from headrace.server.problems import Fault
 from headrace.server.views import Beat, HistoryView, Series
+from headrace.storage import sealed
 
+_LOG = logging.getLogger(__name__)
 #: Seconds of a step, and how many steps are kept.
 RINGS = ((1, 900), (10, 2160))
 #: So many series at most; those of operators that came later than that are left out.
 MOST = 4000
+#: The file in the checkpoint, how many series it holds at most, and after how many seconds it is written again.
+FILE, MOST_KEPT, EVERY = "history.bin", 1000, 30.0
+
+
+class _KeptRing(Struct, frozen=True):
+    """A ring as it is stored: times from the oldest to the newest, and a row of values for each name."""
+
+    step: int
+    times: bytes
+    names: tuple[str, ...]
+    values: bytes
 
 
 class _Ring:
@@ -58,6 +79,27 @@ class _Ring:
         for row in self.rows.values():
             row[place] = np.nan
 
+    def kept(self) -> _KeptRing:
+        """Return the ring as it is stored; if it has too many series, those of operators are left out first."""
+        order = self.order(0)
+        names = sorted(self.rows, key=lambda name: name.startswith("vertex."))[:MOST_KEPT]
+        values = b"".join(self.rows[name][order].tobytes() for name in names)
+        return _KeptRing(self.step, self.times[order].tobytes(), tuple(names), values)
+
+    def restore(self, kept: _KeptRing, now: float) -> None:
+        """Go on after what was stored, unless it is of the future; raise ValueError if it does not fit."""
+        times = np.frombuffer(kept.times, dtype=np.int64)
+        values = np.frombuffer(kept.values, dtype=np.float32).reshape(len(kept.names), len(times))
+        if not len(times) or int(times.max()) > now:
+            return
+        recent = times > now - self.step * self.length
+        places = (times[recent] // self.step) % self.length
+        self.times[places] = times[recent]
+        for name, row in zip(kept.names, values, strict=True):
+            self.rows[name] = np.full(self.length, np.nan, dtype=np.float32)
+            self.rows[name][places] = row[recent]
+        self.last = int(times.max()) // self.step
+
     def order(self, since: float) -> npt.NDArray[np.int64]:
         order = np.argsort(self.times, kind="stable")
         return order[(self.times[order] > 0) & (self.times[order] >= since)]
@@ -66,9 +108,12 @@ class _Ring:
 class History:
     """All rings; the thread of the beats writes, and any thread reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, checkpoint: Path | None = None) -> None:
         self._rings = [_Ring(step, length) for step, length in RINGS]
         self._lock = threading.Lock()
+        self._file = None if checkpoint is None else checkpoint / FILE
+        self._written = time.monotonic()
+        self._read()
 
     def take(self, beat: Beat, figures: Figures | None) -> None:
         """Take the figures of a beat."""
@@ -79,6 +124,20 @@ class History:
         with self._lock:
             for ring in self._rings:
                 ring.put(now, values)
+        if time.monotonic() - self._written >= EVERY:
+            self.write()
+
+    def write(self) -> None:
+        """Write the rings to the checkpoint."""
+        if self._file is None:
+            return
+        self._written = time.monotonic()
+        with self._lock:
+            kept = [ring.kept() for ring in self._rings]
+        try:
+            sealed.replace(self._file, msgspec.msgpack.encode(kept))
+        except OSError as error:
+            _LOG.warning("the history of figures cannot be written: %s", error)
 
     def view(self, names: Sequence[str], step: int, since_ms: int) -> HistoryView:
         """Return some series, or all that do not concern single operators; a name that ends in * stands for many."""
@@ -91,6 +150,17 @@ class History:
             times = tuple(int(second) * 1000 for second in ring.times[order])
             series = tuple(Series(name, _plain(ring.rows[name][order])) for name in chosen)
         return HistoryView(float(step), times, series)
+
+    def _read(self) -> None:
+        try:
+            data = None if self._file is None else sealed.read_if_exists(self._file)
+            kept = [] if data is None else msgspec.msgpack.decode(data, type=list[_KeptRing])
+            for ring in self._rings:
+                for stored in kept:
+                    if stored.step == ring.step:
+                        ring.restore(stored, time.time())
+        except (OSError, ValueError, HostFault) as error:
+            _LOG.warning("the history of figures begins again, since what was stored cannot be read: %s", error)
 
 
 def _matches(name: str, wanted: Sequence[str]) -> bool:

@@ -20,7 +20,6 @@ from headrace.server.history import History
 from headrace.server.live import MESSAGE, Live
 from headrace.server.place import Served, remove_place, write_place
 from headrace.server.requests import Requests
-from headrace.server.routes.rows import Keys as PushKeys
 from headrace.server.routes.table import ROUTES
 from headrace.server.service import Service
 from headrace.server.tokens import Keys, Login, TokenFile, remove_owner_token, token_path, write_owner_token
@@ -64,9 +63,8 @@ class Server:
         self.service = service
         self._owner_token = write_owner_token(service.directory)
         self.keys = Keys(TokenFile(self.options.tokens or token_path(service.directory)), self._owner_token)
-        self.history = History()
+        self.history = History(service.directory)
         self.requests: Requests = Requests()
-        self.pushed = PushKeys()
         self.live: Live = Live(self)
         self._socket = self._listen()
         self._port = 0 if self.options.unix is not None else int(self._socket.getsockname()[1])
@@ -132,6 +130,7 @@ class Server:
         stopping.start()
         self.live.wake_all()
         stopping.join()
+        self.history.write()
         self._web.should_exit = True
         if self._thread.is_alive():
             self._thread.join(GRACE + 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from headrace.commands.culprits import attribute
 from headrace.commands.repairs import Repair, add_repairs
 from headrace.commands.running import Running
 from headrace.connectors import push
-from headrace.connectors.memory import MemorySink
+from headrace.connectors.memory import KeyedPushes, MemorySink
 from headrace.driver.deployed import Deployments
 from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
@@ -134,6 +135,7 @@ class Session:
             restart=restart,
         )
         self.deployment.delivery.reactions.switch = self._turn
+        self._pushes = KeyedPushes(self.directory)
         self._started = False
         self._deployments = Deployments(self.directory)
         self._statements = Statements(self.deployment, self._deployments)
@@ -206,14 +208,21 @@ class Session:
         """
         self._turn(name, False)
 
-    def push(self, stream: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows to a MEMORY stream; durable when it returns."""
+    def push(self, stream: str, rows: Sequence[Mapping[str, Any]], *, key: str = "") -> int | None:
+        """Append rows to a MEMORY stream, all or none; durable when it returns.
+
+        With a `key`, rows that were pushed under it within a day are not added again, also after a crash: then how many
+        they were is returned, else None.
+        """
         definition = self.catalog.find(stream)
         if not isinstance(definition, Stream) or definition.connector.kind != "MEMORY":
             hint = "only streams created with FROM MEMORY take pushed rows"
             raise NameFault(f"{stream!r} is not a MEMORY stream", hint=hint)
         self._own()
-        push(definition, self.directory, rows)
+        if not key:
+            push(definition, self.directory, rows)
+            return None
+        return self._pushes.push(definition, rows, key, int(time.time()))
 
     def results(self, query: str) -> list[dict[str, Any]]:
         """Return what a query with a MEMORY sink has delivered so far."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from headrace.catalog.definitions import Connector, Stream, Timing
-from headrace.connectors.memory import MemorySink, push
+from headrace.connectors.memory import KeyedPushes, MemorySink, push
+from headrace.connectors.push_keys import DAY, DeletedNames, mark_of
 from headrace.connectors.spool import SpoolSource, spool_source, stream_spool
 from headrace.errors import NameFault, SourceFault
 from headrace.model.page import page_of
@@ -104,3 +105,55 @@ def test_writing_a_batch_again_replaces_its_results(tmp_path: Path) -> None:
     sink.write(1, [page_of(schema, [{"n": 4}], [0])])
     sink.close()
     assert sink.rows() == [{"n": 1}, {"n": 2}, {"n": 4}]
+
+
+NOW = 1_800_000_000
+
+
+def keys_of(stream: str, checkpoint: Path) -> list[tuple[str, int]]:
+    return [(file.key, file.rows) for file in stream_spool(stream, checkpoint).keyed()]
+
+
+def test_rows_under_a_key_are_added_once_whoever_asks(tmp_path: Path) -> None:
+    pushes = KeyedPushes(tmp_path)
+    assert pushes.push(STREAM, [{"id": 1}, {"id": 2}], "a", NOW) is None
+    assert pushes.push(STREAM, [{"id": 3}], "a", NOW + 5) == 2
+    assert KeyedPushes(tmp_path).push(STREAM, [{"id": 4}], "a", NOW + DAY - 1) == 2  # as after a crash
+    assert KeyedPushes(tmp_path).push(STREAM, [{"id": 5}], "b", NOW) is None
+    source = spool_source(STREAM, tmp_path)
+    assert [row[1] for row in read(source, None, source.latest(None, now=0, limit=100))] == [1, 2, 5]
+    assert pushes.push(STREAM, [{"id": 6}], "a", NOW + DAY) is None  # a day later it is another request
+
+
+def test_a_key_outlives_the_file_of_its_rows(tmp_path: Path) -> None:
+    KeyedPushes(tmp_path).push(STREAM, [{"id": 1}], "a", NOW)
+    push(STREAM, tmp_path, [{"id": 2}])
+    source = spool_source(STREAM, tmp_path)
+    end = source.latest(None, now=0, limit=100)
+    source.forget(end)
+    source.forget(end)
+    assert stream_spool("m", tmp_path).files() == []
+    pushes = KeyedPushes(tmp_path)
+    assert pushes.push(STREAM, [{"id": 3}], "a", NOW + 1) == 1
+    assert pushes.push(STREAM, [{"id": 4}], "b", NOW + 1) is None
+    after = source.latest(end, now=0, limit=100)
+    assert [row[1] for row in read(source, end, after)] == [4]
+    source.forget(after)
+    assert [mark for mark, _ in keys_of("m", tmp_path)] == [mark_of("a", NOW), mark_of("b", NOW + 1)]
+
+
+def test_rows_that_are_refused_leave_no_key(tmp_path: Path) -> None:
+    pushes = KeyedPushes(tmp_path)
+    with pytest.raises(NameFault):
+        pushes.push(STREAM, [{"idd": 1}], "a", NOW)
+    assert pushes.push(STREAM, [], "a", NOW) is None  # nothing to repeat
+    assert keys_of("m", tmp_path) == []
+
+
+def test_the_oldest_keys_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.connectors.push_keys.MOST", 3)
+    names = DeletedNames(tmp_path)
+    for number in range(20):
+        names.add([f"{number:012d}-1-{mark_of(str(number), NOW)}.arrow"])
+        assert len(DeletedNames(tmp_path).all()) <= 6
+    assert DeletedNames(tmp_path).all()[-1].startswith("000000000019-")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
-from tests.unit.server.conftest import Client
+from tests.unit.server.conftest import Client, end, serve
 
 ROWS = [{"item": n, "price": 90.0 + n * 10, "at": f"2026-01-01T00:00:{n:02d}Z"} for n in range(1, 4)]
 
@@ -92,6 +94,21 @@ def test_a_repeated_push_with_its_key_adds_nothing(client: Client) -> None:
     assert client.ask("POST", "streams/bids/rows", ROWS, key).body == {"rows": 3, "repeated": True}
     client.push(ROWS[2])
     client.until(lambda: client.get("streams/bids")["figures"]["tuples"] == 4)
+
+
+def test_a_key_holds_after_a_restart(tmp_path: Path) -> None:
+    key = {"Idempotency-Key": "one"}
+    first = serve(tmp_path)
+    client = Client(first)
+    client.ask("POST", "streams/bids/rows", ROWS, key)
+    client.until(lambda: client.get("streams/bids")["figures"]["tuples"] == 3)  # they were read, and deleted
+    end(first)
+    second = serve(tmp_path, text="")
+    client = Client(second)
+    try:
+        assert client.ask("POST", "streams/bids/rows", ROWS, key).body == {"rows": 3, "repeated": True}
+    finally:
+        end(second)
 
 
 def test_a_push_is_refused_as_a_whole(client: Client) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import OrderedDict
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,30 +11,6 @@ from headrace.server.problems import Fault
 from headrace.server.route import Call
 from headrace.server.routes.definitions import unknown
 from headrace.server.views import PushAnswer
-
-#: Keys of requests are remembered for so many seconds, and so many of them.
-_DAY, _KEYS = 86400.0, 100_000
-
-
-class Keys:
-    """The keys of requests that have been answered."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def find(self, key: str) -> int | None:
-        """Return how many rows a request with this key added; None if there was none."""
-        with self._lock:
-            at, rows = self._known.get(key, (0.0, 0))
-            return rows if at and time.time() - at < _DAY else None
-
-    def add(self, key: str, rows: int) -> None:
-        """Remember a key."""
-        with self._lock:
-            self._known[key] = time.time(), rows
-            while len(self._known) > _KEYS:
-                self._known.popitem(last=False)
 
 
 def push(call: Call) -> Future[PushAnswer]:
@@ -52,12 +25,8 @@ def push(call: Call) -> Future[PushAnswer]:
     given: list[dict[str, Any]] = call.body
 
     def run() -> PushAnswer:
-        if key and (before := call.server.pushed.find(f"{known.name} {key}")) is not None:
-            return PushAnswer(before, repeated=True)
-        service.session.push(known.name, given)
-        if key:
-            call.server.pushed.add(f"{known.name} {key}", len(given))
-        return PushAnswer(len(given))
+        before = service.session.push(known.name, given, key=key)
+        return PushAnswer(len(given)) if before is None else PushAnswer(before, repeated=True)
 
     return service.change(run)
 
@@ -82,4 +51,4 @@ def _object(line: bytes) -> dict[str, Any]:
     return msgspec.json.decode(line, type=dict[str, Any])
 
 
-__all__ = ["Keys", "push", "rows_of"]
+__all__ = ["push", "rows_of"]

@@ -51,7 +51,7 @@ ROUTES: tuple[Route, ...] = (
           definitions.stream, answers=StreamView),
     Route("POST", f"{API}/streams/{{name}}/rows", "write",
           "Append rows to a MEMORY stream, all or none: a JSON array, NDJSON or an Arrow stream. Durable when "
-          "answered. A request with the Idempotency-Key of an earlier one since the start adds nothing.",
+          "answered. A request with the Idempotency-Key of an earlier one of the same day adds nothing.",
           rows.push, asks=Rows, answers=PushAnswer),
     Route("GET", f"{API}/tables", "read", "All stored tables.", definitions.tables, answers=tuple[TableView, ...]),
     Route("GET", f"{API}/queries", "read", "All queries, views and events.",
