@@ -12,7 +12,12 @@ import polars as pl
 import pytest
 from tests.objects.imitation import Proxy, key_of
 
+from headrace.catalog.definitions import Connector
+from headrace.connectors.files.sink import FilesSink
 from headrace.errors import HeadraceError, SinkFault, SourceFault
+from headrace.model.page import Page
+from headrace.model.schema import TS, Field, Schema
+from headrace.model.types import Type
 from headrace.session import Session
 from headrace.storage import files
 
@@ -149,3 +154,30 @@ def test_a_micro_batch_makes_three_requests_at_most_and_one_for_each_part(proxy:
         parts = [request for request in others if request.endswith(".parquet")]
         assert len(parts) == 1
         assert len(others) - len(parts) <= 2  # beside the progress
+
+
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+def test_a_part_that_a_task_staged_takes_two_requests_and_none_stays(proxy: Proxy, place: Path) -> None:
+    schema, connector = Schema((Field("v", Type.BIGINT),)), Connector("FILES", {"path": str(place / "out")})
+    sink = FilesSink("q", connector, schema, place / "state")
+    sink.write(0, [], [])
+    first = len(proxy.requests)
+    batches = 40
+    for batch in range(1, batches + 1):
+        names = [sink.stage(page(batch, task), f"b{batch}-{task}-1") for task in range(3)]
+        sink.write(batch, [], names)
+        sink.write(batch, [], names) if batch == 5 else None  # a delivery that is repeated
+    requests = proxy.requests[first:]
+    parts = [path for _, path, _ in requests if path.endswith(".parquet")]
+    assert len(parts) == 2 * 3 * batches + 3
+    assert len(requests) - len(parts) <= batches / 4
+    assert sorted(results(place / "out")["v"]) == sorted(10 * b + t for b in range(1, batches + 1) for t in range(3))
+    sink.sweep()
+    sink.close()
+    assert "_staging" not in files.names(place / "out")
+    sink.write(batches, [], names)  # the process died before it could say that this one was delivered
+    assert results(place / "out").height == 3 * batches
+
+
+def page(batch: int, task: int) -> Page:
+    return Page(pl.DataFrame({"v": [10 * batch + task], TS: [0]}))

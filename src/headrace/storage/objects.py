@@ -173,13 +173,17 @@ class ObjectStorage:
         self._segments.replace(path, data)
 
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        for source, destination in moves:
+        self.copy(moves)
+        self.remove([source for source, _ in moves])
+
+    def copy(self, copies: Sequence[tuple[Path, Path]]) -> None:
+        """Copy objects, in this order; raise FileNotFoundError if one is missing."""
+        for source, destination in copies:
             old, new = _object(source), _object(destination)
             if (old.scheme, old.bucket) == (new.scheme, new.bucket):
                 self._copy(old, new)
             else:
                 self._put(new, self.read(old))
-        self.remove([source for source, _ in moves])
 
     def remove(self, paths: Iterable[Path], *, durable: bool = True) -> None:
         by_bucket: dict[ObjectPath, list[str]] = {}

@@ -23,6 +23,7 @@ from headrace.model.time import SECOND
 from headrace.model.types import DataType, Type
 from headrace.storage import files
 from headrace.storage.location import ObjectPath, absolute, location
+from headrace.storage.storage import OBJECTS
 
 FORMATS = ("parquet", "csv", "json")
 OPTIONS = ("path", "format", "roll_bytes", "roll_interval", "partition_by")
@@ -186,13 +187,17 @@ class FilesSink:
     def _adopt(self, sources: Sequence[Path], destinations: Sequence[Path]) -> None:
         """Give staged files their final names; those that have them already were renamed before the driver died."""
         moves = list(zip(sources, destinations, strict=True))
+        move = files.move if self._is_local else OBJECTS.copy  # the next sweep deletes what was copied
         try:
-            files.move(moves)
+            move(moves)
         except FileNotFoundError:
-            files.move([(source, destination) for source, destination in moves if _is_staged(source, destination)])
+            move([(source, destination) for source, destination in moves if _is_staged(source, destination)])
 
     def _remove_orphans(self, batch: int, *, is_staging: bool) -> None:
-        """Delete what attempts of tasks staged that were lost; in a store, whose listings cost, not each time."""
+        """Delete what attempts of tasks staged that were lost; in a store, whose requests cost, not each time.
+
+        There it also deletes what has been copied to its final name.
+        """
         if (is_staging or self._may_have_orphans) and batch >= self._next_sweep:
             staging = self._target.directory / _STAGING
             orphans = [name for name in files.names(staging) if is_orphan(name, batch)]
