@@ -4,15 +4,53 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("headrace", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("headrace")
 
 # Statements of the tests name code of the examples, of `headrace.testing` and of modules that they write.
 os.environ["HEADRACE_ALLOW_PYTHON"] = "*"
+
+
+#: Tests on Spark that start deployments of their own in order to kill them: any process may run any of them.
+KILLING = (
+    "test_crashes",
+    "test_migration_crashes",
+    "test_rule_crashes",
+    "test_chaos",
+    "test_cores",
+    "test_promises_on_spark",
+    "test_replacing_on_spark",
+    "test_server_on_spark",
+    "test_killed_at_random_moments",
+)
+
+
+def group_of(nodeid: str) -> str:
+    """Return the group of a test: one process runs a whole group, whose tests share a Spark, a broker or a cluster."""
+    return nodeid if any(name in nodeid for name in KILLING) else nodeid.partition("/test_")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    """Deal the groups to the processes, those of many tests first, if tests are run by `--dist loadscope`."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return ByGroup(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

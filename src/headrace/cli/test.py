@@ -70,12 +70,10 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
         yield "fast tests", [*pytest, "-m", f"not spark and {others} and not slow", *together]
     if "-m" not in arguments and not fast:
         yield "slow tests", [*pytest, "-m", f"slow and not spark and {others}", *together]
-        # tests on Spark are in two groups (tests/spark/conftest.py); the others share a broker, a cluster or a store
-        groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadgroup"]
+        # tests that share a Spark, a broker, a cluster or a store run in one process (tests/conftest.py)
+        groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadscope"]
         yield "tests on Spark", [*pytest, "-m", f"spark and {others}", *groups]
-        yield "tests on Kafka", [*pytest, "-m", "kafka"]
-        yield "tests on a cluster", [*pytest, "-m", "cluster"]
-        yield "tests on object stores", [*pytest, "-m", "objects"]
+        yield "tests on servers", [*pytest, "-m", "kafka or cluster or objects", *groups]
 
 
 def obtain(script: Path, *, patience: float) -> str | None:
@@ -111,7 +109,7 @@ def checkout(command: str = "test") -> Path:
 def _run(title: str, command: list[str], root: Path) -> Verdict:
     out.rule(f"[bold]{title}", align="left")
     sys.stdout.flush()
-    if title in ("tests on Spark", "tests on Kafka", "tests on a cluster"):
+    if title in ("tests on Spark", "tests on servers"):
         try:
             java.prepare()
         except HostFault as error:
