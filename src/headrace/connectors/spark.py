@@ -56,7 +56,7 @@ class SparkSink:
         # Parquet has no spans
         rows = rows.with_columns(pl.col(name).dt.total_microseconds() for name in self._spans)
         try:
-            files.replace_by(self._path(name), rows.write_parquet)
+            files.replace_encoded(self._path(name), rows.write_parquet)
         except OSError as error:
             raise SinkFault(
                 f"results of {self._query} cannot be written to {self.staging}: {error.strerror}",

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 _SYNCFS = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # Linux
-#: How Rust writes an error of the operating system.
-_RUST_ERROR = re.compile(r"\(os error ([0-9]+)\)")
 #: The name of a file that is being written.
 _HIDDEN = re.compile(r"\..+\.[0-9]+\.tmp")
 
@@ -55,8 +53,8 @@ class LocalDisk:
             os.replace(hidden, path)
         except BaseException as error:
             hidden.unlink(missing_ok=True)
-            if (cause := _error_of_system(error, path)) is not None:
-                raise cause from error
+            if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+                error.filename = str(path)
             raise
         if durable:
             _force_directory(path.parent)
@@ -159,15 +157,6 @@ class LocalDisk:
 def content_tag(data: bytes) -> str:
     """Return the tag of a content, for stores that keep none themselves."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _error_of_system(error: BaseException, path: Path) -> OSError | None:
-    """Return the error of the operating system, such as a full disk, that a library in Rust has turned into a text."""
-    told = _RUST_ERROR.search(str(error))
-    if told is None or (isinstance(error, OSError) and error.errno is not None):
-        return None
-    number = int(told[1])
-    return OSError(number, os.strerror(number), str(path))
 
 
 def open_private(path: str, flags: int) -> int:

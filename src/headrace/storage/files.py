@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 from headrace.storage import disk
@@ -39,12 +40,20 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
     storage_of(path).replace(path, lambda file: file.write(data), durable=durable)
 
 
-def replace_by(path: Path, write: Write, *, shared: bool = False) -> None:
-    """Write a whole file durably by a function that takes an open file: nothing is held in memory twice.
+def replace_by(path: Path, write: Write) -> None:
+    """Write a whole file durably by a function that takes an open file: nothing is held in memory twice."""
+    storage_of(path).replace(path, write)
 
-    Only a `shared` file may be read by other users of the machine, as far as the umask allows.
+
+def replace_encoded(path: Path, encode: Write, *, shared: bool = False) -> None:
+    """Write a whole file durably by the function of a library, which takes an open file.
+
+    It encodes into memory. To a library, a disk that is full may look like data that are damaged. Only a `shared` file
+    may be read by other users of the machine, as far as the umask allows.
     """
-    storage_of(path).replace(path, write, shared=shared)
+    content = BytesIO()
+    encode(content)
+    storage_of(path).replace(path, lambda file: file.write(content.getbuffer()), shared=shared)
 
 
 def create(path: Path, data: bytes) -> bool:

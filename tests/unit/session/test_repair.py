@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -279,23 +281,35 @@ def test_a_sink_that_raises_anything_stops_only_its_query(tmp_path: Path, monkey
         assert {name: ordered(session.results(name)) for name in ("counts", "pairs")} == expected([rows(0, 12)])
 
 
-def test_a_full_disk_is_not_due_to_the_query_that_writes_parquet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def write(self: object, file: object) -> None:
-        raise pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)")
+@pytest.mark.parametrize("bytes_left", [0, 4, 50, 400])
+def test_a_full_disk_is_not_due_to_the_query_that_writes_parquet(tmp_path: Path, bytes_left: int) -> None:
+    def put(self: FilesSink, path: Path, rows: pl.DataFrame) -> None:
+        with grown_to(bytes_left):
+            real(self, path, rows)
 
+    real = FilesSink._put
     with Session(tmp_path / "run", host="local", buckets=3) as session:
         session.execute(STREAMS + GOOD)
         session.execute(f"CREATE QUERY kept AS SELECT item FROM bids INTO FILES (path '{tmp_path}/out')")
-        with monkeypatch.context() as full:
-            full.setattr(pl.DataFrame, "write_parquet", write)
+        with pytest.MonkeyPatch.context() as full:
+            full.setattr(FilesSink, "_put", put)
             session.push("bids", rows(0, 12))
-            with pytest.raises(SinkFault, match="No space left on device"):
+            with pytest.raises(SinkFault, match="File too large"):
                 step_all(session)
         assert session.failed() == {}
         session.drain(60)
         assert len(pl.read_parquet(tmp_path / "out")) == 12
+
+
+@contextmanager
+def grown_to(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_query_that_was_replaced_while_its_micro_batch_failed_runs_on(tmp_path: Path) -> None:

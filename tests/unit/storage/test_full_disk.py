@@ -1,6 +1,7 @@
 """A full disk is an error of the operating system, also where the library that writes hides it in another one."""
 
 import errno
+import resource
 from pathlib import Path
 
 import polars as pl
@@ -8,24 +9,23 @@ import pytest
 
 from headrace.storage import files
 
-FULL = Path("/dev/full")
 ROWS = pl.DataFrame({"n": range(100_000)})
 WRITERS = {"parquet": ROWS.write_parquet, "csv": ROWS.write_csv, "json": ROWS.write_ndjson}
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize("size", [0, 4, 1000])
 @pytest.mark.parametrize("form", WRITERS)
-def test_a_full_disk_is_told_by_number_and_file_whatever_writes(tmp_path: Path, form: str) -> None:
+def test_a_full_disk_is_told_by_number_and_file_whatever_writes(tmp_path: Path, form: str, size: int) -> None:
     path = tmp_path / f"part.{form}"
-
-    def write(file: object) -> None:
-        with FULL.open("wb") as full:
-            WRITERS[form](full)
-
-    with pytest.raises(OSError, match="No space left") as raised:
-        files.replace_by(path, write)
-    assert raised.value.errno == errno.ENOSPC
-    assert raised.value.strerror == "No space left on device"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            files.replace_encoded(path, WRITERS[form])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.errno == errno.EFBIG
+    assert raised.value.strerror == "File too large"
     assert raised.value.filename == str(path)
     assert list(tmp_path.iterdir()) == []
 
@@ -35,4 +35,4 @@ def test_other_errors_of_a_writer_stay_as_they_are(tmp_path: Path) -> None:
         raise ValueError("no column 'n'")
 
     with pytest.raises(ValueError, match="no column 'n'"):
-        files.replace_by(tmp_path / "part", write)
+        files.replace_encoded(tmp_path / "part", write)

@@ -61,7 +61,7 @@ def test_the_files_of_a_sink_have_the_modes_that_the_umask_gives(tmp_path: Path)
 
 
 def test_a_staging_directory_of_a_sink_is_shared_as_well(tmp_path: Path) -> None:
-    files.replace_by(tmp_path / "out" / "_staging" / "part", lambda file: file.write(b"x"), shared=True)
+    files.replace_encoded(tmp_path / "out" / "_staging" / "part", lambda file: file.write(b"x"), shared=True)
     assert (mode(tmp_path / "out" / "_staging"), mode(tmp_path / "out" / "_staging" / "part")) == (0o755, 0o644)
 
 
@@ -81,7 +81,7 @@ def test_chunks_in_the_cache_are_private(tmp_path: Path) -> None:
 def test_a_link_in_place_of_a_hidden_file_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("precious")
     (tmp_path / f".a.{os.getpid()}.tmp").symlink_to(tmp_path / "victim")
-    files.replace_by(tmp_path / "a", lambda file: file.write(b"new"), shared=True)
+    files.replace_encoded(tmp_path / "a", lambda file: file.write(b"new"), shared=True)
     assert (tmp_path / "victim").read_text() == "precious"
     assert (tmp_path / "a").read_bytes() == b"new"
     assert not (tmp_path / "a").is_symlink()

@@ -208,7 +208,7 @@ class FilesSink:
 
     def _put(self, path: Path, rows: pl.DataFrame) -> None:
         names = [name for name in self._schema.names if name in rows.columns]
-        files.replace_by(path, lambda file: self._encode(rows.select(names), file), shared=True)
+        files.replace_encoded(path, lambda file: self._encode(rows.select(names), file), shared=True)
 
     def _encode(self, rows: pl.DataFrame, file: BinaryIO) -> None:
         if self._target.format == "parquet":
