@@ -2,7 +2,9 @@
 
 import errno
 import resource
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -10,7 +12,11 @@ import pytest
 from headrace.storage import files
 
 ROWS = pl.DataFrame({"n": range(100_000)})
-WRITERS = {"parquet": ROWS.write_parquet, "csv": ROWS.write_csv, "json": ROWS.write_ndjson}
+WRITERS: dict[str, Callable[[Any], Any]] = {
+    "parquet": ROWS.write_parquet,
+    "csv": ROWS.write_csv,
+    "json": ROWS.write_ndjson,
+}
 
 
 @pytest.mark.parametrize("size", [0, 4, 1000])
