@@ -25,7 +25,7 @@ from headrace.server.problems import Fault, problem_of
 from headrace.server.route import Call, Route
 from headrace.server.routes.rows import rows_of
 from headrace.server.tokens import Login
-from headrace.server.views import Problem
+from headrace.server.views.problem import Problem
 
 if TYPE_CHECKING:
     from headrace.server.server import Server

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from headrace.driver.moment import Moment
 from headrace.model.time import SECOND
 from headrace.server.figures import GROWING, Figures
-from headrace.server.views import Beat, State
+from headrace.server.views.figures import Beat
+from headrace.server.views.view import State
 
 #: Beats are at least so many seconds apart; without micro-batches one comes after the second time.
 SHORTEST, LONGEST = 0.25, 5.0

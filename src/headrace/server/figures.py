@@ -15,7 +15,8 @@ from headrace.engine.statistics import QueryStatistics, StreamStatistics, Vertex
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.naming import Names
 from headrace.model.time import SECOND
-from headrace.server.views import Measure, QueryFigures, StandingView, StreamFigures, VertexFigures
+from headrace.server.views.figures import QueryFigures, StandingView, StreamFigures, VertexFigures
+from headrace.server.views.view import Measure
 from headrace.session.stints import state_of
 
 #: The processor is spare below this load, and then nothing is a bottleneck, unless its queue has grown for a while.

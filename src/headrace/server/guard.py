@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.server.problems import Fault
 from headrace.server.tokens import Login
-from headrace.server.views import Problem
+from headrace.server.views.problem import Problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Bytes of a body, of one with rows, requests at once, and seconds in which a body must have come.

@@ -23,7 +23,8 @@ from msgspec import Struct
 from headrace.errors import HostFault
 from headrace.server.figures import Figures
 from headrace.server.problems import Fault
-from headrace.server.views import Beat, HistoryView, Series
+from headrace.server.views.deployment import HistoryView, Series
+from headrace.server.views.figures import Beat
 from headrace.storage import sealed
 
 _LOG = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -23,14 +23,15 @@ from headrace.server.problems import Fault
 from headrace.server.routes.definitions import outbox_of
 from headrace.server.routes.results import batch_view
 from headrace.server.tokens import Login
-from headrace.server.views import (
-    Beat,
+from headrace.server.views.figures import Beat
+from headrace.server.views.live import (
     BeatMessage,
     CatalogMessage,
     DecisionsMessage,
     GraphMessage,
     Hello,
     LiveError,
+    LiveMessage,
     ResultsMessage,
     RulesMessage,
     StateMessage,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.server.server import Server
 
 _LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
 #: Limits of the live feed: clients, topics of each, bytes of a client's message, rows in a message of results.
 CLIENTS, TOPICS, MESSAGE, ROWS = 256, 32, 64 * 1024, 500
 _decoder = msgspec.json.Decoder(LiveAsk)
@@ -119,11 +121,11 @@ class Live:
             for event in listeners:
                 event.set()
 
-    def _soon(self, function: object, *arguments: object) -> None:
+    def _soon(self, function: Callable[[_T], None], argument: _T) -> None:
         loop = self._loop
         if loop is not None and not loop.is_closed():
             with suppress(RuntimeError):  # it closes just now
-                loop.call_soon_threadsafe(function, *arguments)  # type: ignore[arg-type]
+                loop.call_soon_threadsafe(function, argument)
 
 
 class _Client:
@@ -135,7 +137,7 @@ class _Client:
         self._topics: dict[str, Topic] = {}
         self._sent: dict[str, object] = {}  # by topic: what tells whether there is something new
         self._followers: dict[str, Follower] = {}
-        self._readings: dict[str, Iterator[None]] = {}
+        self._readings: dict[str, Generator[None]] = {}
         self._credit: dict[str, int] = {}
         self._errors: list[LiveError] = []
 
@@ -221,7 +223,7 @@ class _Client:
         next(reading)
         self._readings[topic.key] = reading
 
-    def _reading(self, name: str) -> Iterator[None]:
+    def _reading(self, name: str) -> Generator[None]:
         """Count as a reader of a query, and hear of its results, until it is closed."""
         with self._server.service.follows.reading(name), self._live.listening(name) as event:
             task = asyncio.create_task(self._relay(event))
@@ -240,7 +242,7 @@ class _Client:
         self._followers.pop(key, None)
         reading = self._readings.pop(key, None)
         if reading is not None:
-            reading.close()  # type: ignore[attr-defined]
+            reading.close()
 
     def _messages(self) -> list[bytes]:
         """Return what is new for this client; it runs in another thread, since it computes."""
@@ -277,16 +279,16 @@ class _Client:
             case "rules":
                 return self._once(key, tuple(service.statistics.rules.items()), self._rules, shared=False)
 
-    def _once(self, key: str, mark: object, make: object, *, shared: bool = True) -> list[bytes]:
+    def _once(self, key: str, mark: object, make: Callable[[], LiveMessage], *, shared: bool = True) -> list[bytes]:
         """Return a message unless it has been sent; what is the same for all clients is encoded once."""
         if self._sent.get(key) == mark:
             return []
         self._sent[key] = mark
         if not shared:
-            return [msgspec.json.encode(make())]  # type: ignore[operator]
+            return [msgspec.json.encode(make())]
         encoded = self._live.encoded
         if key not in encoded:
-            encoded[key] = msgspec.json.encode(make())  # type: ignore[operator]
+            encoded[key] = msgspec.json.encode(make())
         return [encoded[key]]
 
     def _graph(self, topic: Topic) -> GraphMessage:

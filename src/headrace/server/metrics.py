@@ -14,7 +14,7 @@ from headrace import __version__
 from headrace.engine.statistics import Statistics
 from headrace.hosts.local import LocalDeployment
 from headrace.server.requests import BOUNDS
-from headrace.server.views import Beat
+from headrace.server.views.figures import Beat
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
@@ -172,19 +172,23 @@ class Collector:
         service = self._server.service
         look = Look(self._server, service.beats.latest, service.statistics)
         for metric in METRICS:
+            samples = metric.values(look)
             match metric.kind:
                 case "counter":
-                    family: Family = CounterMetricFamily(metric.name, metric.sentence, labels=metric.labels)
+                    counter = CounterMetricFamily(metric.name, metric.sentence, labels=metric.labels)
+                    for labels, value in samples:
+                        counter.add_metric(labels, value)
+                    yield counter
                 case "gauge":
-                    family = GaugeMetricFamily(metric.name, metric.sentence, labels=metric.labels)
+                    gauge = GaugeMetricFamily(metric.name, metric.sentence, labels=metric.labels)
+                    for labels, value in samples:
+                        gauge.add_metric(labels, value)
+                    yield gauge
                 case "info":
-                    family = InfoMetricFamily(metric.name.removesuffix("_info"), metric.sentence)
-            for labels, value in metric.values(look):
-                if metric.kind == "info":
-                    family.add_metric((), dict(zip(metric.labels, labels, strict=True)))  # type: ignore[attr-defined]
-                else:
-                    family.add_metric(labels, value)  # type: ignore[attr-defined]
-            yield family
+                    info = InfoMetricFamily(metric.name.removesuffix("_info"), metric.sentence)
+                    for labels, _ in samples:
+                        info.add_metric((), dict(zip(metric.labels, labels, strict=True)))
+                    yield info
         seconds = HistogramMetricFamily(
             "headrace_http_request_duration_seconds", "Durations of requests.", labels=("route", "method")
         )

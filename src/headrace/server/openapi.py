@@ -10,7 +10,8 @@ import msgspec
 
 from headrace import __version__
 from headrace.server.route import Route
-from headrace.server.views import LiveMessage, Problem
+from headrace.server.views.live import LiveMessage
+from headrace.server.views.problem import Problem
 
 _NAME = re.compile(r"\{(\w+)\}")
 

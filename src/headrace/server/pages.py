@@ -17,7 +17,8 @@ from headrace import __version__
 from headrace.errors import HeadraceError
 from headrace.server import read
 from headrace.server.problems import Fault, problem_of
-from headrace.server.views import ListingOutcome, MessageOutcome, StartedOutcome
+from headrace.server.tokens import Login
+from headrace.server.views.statements import ListingOutcome, MessageOutcome, StartedOutcome
 
 if TYPE_CHECKING:
     from headrace.server.server import Server
@@ -95,11 +96,11 @@ async def _plain(server: Server, request: Request) -> Response:
     )
 
 
-async def _run(server: Server, login: object, text: str) -> str:
+async def _run(server: Server, login: Login, text: str) -> str:
     import asyncio
 
     try:
-        future = server.service.execute(text, dry=False, check=server.fence(login))  # type: ignore[arg-type]
+        future = server.service.execute(text, dry=False, check=server.fence(login))
         answer = await asyncio.wrap_future(future)
     except (HeadraceError, Fault) as error:
         problem = problem_of(error)

@@ -19,7 +19,7 @@ from headrace.errors import (
     SourceFault,
     Span,
 )
-from headrace.server.views import Fix, Problem, SpanView
+from headrace.server.views.problem import Fix, Problem, SpanView
 
 _LOG = logging.getLogger(__name__)
 _DID_YOU_MEAN = re.compile(r"did you mean '([^']+)'\?")

@@ -20,28 +20,29 @@ from headrace.operators.specs import Output
 from headrace.redaction import MASK, is_reference, is_secret_name, redact, redact_statement
 from headrace.server.figures import Figures
 from headrace.server.values import columns_of
-from headrace.server.views import (
+from headrace.server.views.control import (
     DecisionsView,
     DecisionView,
     FeedbackView,
-    GraphView,
     GuardView,
-    PartitionView,
-    QueryFigures,
+    SheddingView,
+    ShedQueryView,
+    ShedView,
+)
+from headrace.server.views.definitions import (
+    GraphView,
     QueryView,
     RelationArc,
     RelationGraph,
     RelationNode,
     RuleView,
-    SheddingView,
-    ShedQueryView,
-    ShedView,
     ShelfView,
-    StreamFigures,
     StreamView,
     TableView,
     VertexView,
 )
+from headrace.server.views.deployment import PartitionView
+from headrace.server.views.figures import QueryFigures, StreamFigures
 from headrace.session.stints import state_of
 from headrace.worker.wire import BucketNote
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from headrace.server.problems import Fault
 from headrace.server.tokens import Login
-from headrace.server.views import Role
+from headrace.server.views.view import Role
 
 if TYPE_CHECKING:
     from headrace.server.server import Server

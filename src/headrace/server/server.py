@@ -23,7 +23,7 @@ from headrace.server.requests import Requests
 from headrace.server.routes.table import ROUTES
 from headrace.server.service import Service
 from headrace.server.tokens import Keys, Login, TokenFile, remove_owner_token, token_path, write_owner_token
-from headrace.server.views import Beat
+from headrace.server.views.figures import Beat
 
 _LOG = logging.getLogger(__name__)
 #: Seconds that open requests have to end when the server stops.

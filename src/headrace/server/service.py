@@ -24,17 +24,17 @@ from headrace.server.follows import Follows
 from headrace.server.problems import Fault, problem_of
 from headrace.server.shelf import ALL_BYTES, Shelves
 from headrace.server.values import cells
-from headrace.server.views import (
-    Beat,
-    Done,
+from headrace.server.views.deployment import Done
+from headrace.server.views.figures import Beat
+from headrace.server.views.problem import Problem
+from headrace.server.views.statements import (
     ListingOutcome,
     MessageOutcome,
     OutcomeView,
-    Problem,
     StartedOutcome,
-    State,
     StatementsAnswer,
 )
+from headrace.server.views.view import State
 from headrace.server.writer import Writer
 from headrace.session import Listing, Message, Outcome, Session, Started
 

@@ -18,7 +18,7 @@ from headrace.connectors.shelf import ShelfFiles
 from headrace.model.keep import Keep
 from headrace.model.page import Page
 from headrace.model.schema import Schema
-from headrace.server.views import ShelfView
+from headrace.server.views.definitions import ShelfView
 
 #: All shelves together hold so many bytes.
 ALL_BYTES = 256 * 1024 * 1024

@@ -17,7 +17,7 @@ from typing import get_args
 from msgspec import Struct
 
 from headrace.errors import HostFault
-from headrace.server.views import Role
+from headrace.server.views.view import Role
 from headrace.storage import files
 from headrace.storage.scratch import scratch_of
 

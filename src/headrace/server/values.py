@@ -13,7 +13,7 @@ import polars as pl
 
 from headrace.model.schema import Schema
 from headrace.model.types import type_of
-from headrace.server.views import Column
+from headrace.server.views.view import Column
 
 #: JavaScript's numbers are exact up to here.
 SAFE = 2**53

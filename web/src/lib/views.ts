@@ -1,4 +1,10 @@
-// Made by web/types from headrace/server/views.py. Do not edit.
+// Made by web/types from headrace/server/views. Do not edit.
+
+/** A column of a stream, table or query. */
+export interface Column {
+  name: string;
+  type: string;
+}
 
 /** A place in a text: half-open, in UTF-16 units, as browsers count; line and column begin at 1. */
 export interface SpanView {
@@ -30,12 +36,6 @@ export interface Problem {
   id?: string | null;
   stage?: string | null;
   first?: number | null;
-}
-
-/** A column of a stream, table or query. */
-export interface Column {
-  name: string;
-  type: string;
 }
 
 /** The figures of a stream: totals since the process began, and rates of the last seconds. */
@@ -76,6 +76,23 @@ export interface StandingView {
   observed: number | null;
   kept: boolean | null;
   slack: number | null;
+}
+
+/** The figures of an operator; `wait_ms` is an estimate by Little's law. */
+export interface VertexFigures {
+  id: string;
+  rate_in: number;
+  rate_out: number;
+  busy: number;
+  service_us: number | null;
+  selectivity: number | null;
+  queued: number;
+  wait_ms: number | null;
+  held: number;
+  state_bytes: number;
+  saved: number;
+  shed: number;
+  late: number;
 }
 
 /** What a page needs after a micro-batch. The counters `decisions` and `catalog` say when to fetch these again. */
@@ -129,6 +146,59 @@ export interface Check {
 export interface Health {
   status: "ok" | "not ready";
   checks: Check[];
+}
+
+/** A bucket, as it reported in the last micro-batch. */
+export interface PartitionView {
+  bucket: number;
+  machine: string;
+  state_bytes: number;
+  cached_bytes: number;
+  operators_us: number;
+  restored: boolean;
+}
+
+/** A setting, its value, and what it means. */
+export interface SettingView {
+  setting: string;
+  value: string;
+  scope: string;
+}
+
+/** A token by name; the token itself is known to its user only. */
+export interface TokenView {
+  name: string;
+  role: "read" | "write";
+}
+
+/** Rows of a SHOW, DESCRIBE or DEMAND. */
+export interface ListingView {
+  columns: string[];
+  rows: unknown[][];
+}
+
+/** One figure over time; None where nothing is known. */
+export interface Series {
+  name: string;
+  values: (number | null)[];
+}
+
+/** Figures over time: `times` are the same for all series. */
+export interface HistoryView {
+  step_s: number;
+  times: number[];
+  series: Series[];
+}
+
+/** Who is logged in. */
+export interface LoginAnswer {
+  name: string;
+  role: "read" | "write";
+}
+
+/** Something was done. */
+export interface Done {
+  done: string;
 }
 
 /** A stream, table, view, event, query, rule or sink in the graph of who reads whom. */
@@ -227,23 +297,6 @@ export interface VertexView {
   span: SpanView | null;
 }
 
-/** The figures of an operator; `wait_ms` is an estimate by Little's law. */
-export interface VertexFigures {
-  id: string;
-  rate_in: number;
-  rate_out: number;
-  busy: number;
-  service_us: number | null;
-  selectivity: number | null;
-  queued: number;
-  wait_ms: number | null;
-  held: number;
-  state_bytes: number;
-  saved: number;
-  shed: number;
-  late: number;
-}
-
 /** The operators of a query, or of all, with their figures. */
 export interface GraphView {
   query: string | null;
@@ -339,35 +392,6 @@ export interface SheddingView {
   queries: ShedQueryView[];
 }
 
-/** A bucket, as it reported in the last micro-batch. */
-export interface PartitionView {
-  bucket: number;
-  machine: string;
-  state_bytes: number;
-  cached_bytes: number;
-  operators_us: number;
-  restored: boolean;
-}
-
-/** A setting, its value, and what it means. */
-export interface SettingView {
-  setting: string;
-  value: string;
-  scope: string;
-}
-
-/** A token by name; the token itself is known to its user only. */
-export interface TokenView {
-  name: string;
-  role: "read" | "write";
-}
-
-/** Rows of a SHOW, DESCRIBE or DEMAND. */
-export interface ListingView {
-  columns: string[];
-  rows: unknown[][];
-}
-
 /** What a statement did, in a sentence. */
 export interface MessageOutcome {
   kind: "message";
@@ -456,30 +480,6 @@ export interface ResultsView {
   batches: ResultBatch[];
   next: number;
   shelf: ShelfView;
-}
-
-/** One figure over time; None where nothing is known. */
-export interface Series {
-  name: string;
-  values: (number | null)[];
-}
-
-/** Figures over time: `times` are the same for all series. */
-export interface HistoryView {
-  step_s: number;
-  times: number[];
-  series: Series[];
-}
-
-/** Who is logged in. */
-export interface LoginAnswer {
-  name: string;
-  role: "read" | "write";
-}
-
-/** Something was done. */
-export interface Done {
-  done: string;
 }
 
 /** The first message on a WebSocket. */

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from headrace.server.asks import LoginAsk
 from headrace.server.problems import Fault
 from headrace.server.route import Call
-from headrace.server.views import Check, Health, LoginAnswer
+from headrace.server.views.deployment import Check, Health, LoginAnswer
 
 
 def login(call: Call) -> LoginAnswer:

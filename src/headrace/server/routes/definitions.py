@@ -9,14 +9,7 @@ from headrace.server import read
 from headrace.server.problems import Fault
 from headrace.server.route import Call
 from headrace.server.service import Service
-from headrace.server.views import (
-    GraphView,
-    OutboxView,
-    QueryView,
-    RuleView,
-    StreamView,
-    TableView,
-)
+from headrace.server.views.definitions import GraphView, OutboxView, QueryView, RuleView, StreamView, TableView
 
 
 def streams(call: Call) -> tuple[StreamView, ...]:

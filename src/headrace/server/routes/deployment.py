@@ -19,23 +19,18 @@ from headrace.server import read
 from headrace.server.problems import Fault
 from headrace.server.route import Call
 from headrace.server.values import cells, columns_of
-from headrace.server.views import (
-    DecisionsView,
+from headrace.server.views.control import DecisionsView, FeedbackView, SheddingView
+from headrace.server.views.definitions import GraphView, RelationGraph
+from headrace.server.views.deployment import (
     DeploymentView,
     Done,
-    FeedbackView,
-    FunctionWord,
-    GraphView,
     HistoryView,
     ListingView,
     PartitionView,
-    RelationGraph,
-    RelationWord,
     SettingView,
-    SheddingView,
     TokenView,
-    WordsView,
 )
+from headrace.server.views.statements import FunctionWord, RelationWord, WordsView
 from headrace.session.listings.settings import DEFAULTS, show_settings
 from headrace.session.listings.show import show
 

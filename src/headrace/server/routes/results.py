@@ -16,7 +16,8 @@ from headrace.server.route import Call
 from headrace.server.routes.definitions import query_name
 from headrace.server.shelf import Shelved
 from headrace.server.values import columns_in, columns_of, rows_in
-from headrace.server.views import ResultBatch, ResultsView, ShelfView
+from headrace.server.views.definitions import ShelfView
+from headrace.server.views.results import ResultBatch, ResultsView
 
 JSON, NDJSON, EVENTS = "application/json", "application/x-ndjson", "text/event-stream"
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"

@@ -10,7 +10,7 @@ import msgspec
 from headrace.server.problems import Fault
 from headrace.server.route import Call
 from headrace.server.routes.definitions import unknown
-from headrace.server.views import PushAnswer
+from headrace.server.views.statements import PushAnswer
 
 
 def push(call: Call) -> Future[PushAnswer]:

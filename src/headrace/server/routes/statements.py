@@ -13,7 +13,7 @@ from headrace.server.asks import ForecastAsk, StatementsAsk, TextAsk
 from headrace.server.problems import Fault, problem_of
 from headrace.server.route import Call
 from headrace.server.routes.definitions import query_name
-from headrace.server.views import Diagnosis, ExplainAnswer, StatementsAnswer
+from headrace.server.views.statements import Diagnosis, ExplainAnswer, StatementsAnswer
 from headrace.session import Message
 from headrace.session.forecast import Stated
 

@@ -7,33 +7,29 @@ from typing import Any
 from headrace.server.asks import ForecastAsk, LoginAsk, NoAsk, Rows, StatementsAsk, TextAsk
 from headrace.server.route import Parameter, Route
 from headrace.server.routes import access, definitions, deployment, documents, results, rows, statements
-from headrace.server.views import (
-    DecisionsView,
-    DeploymentView,
-    Diagnosis,
-    Done,
-    ExplainAnswer,
-    FeedbackView,
+from headrace.server.views.control import DecisionsView, FeedbackView, SheddingView
+from headrace.server.views.definitions import (
     GraphView,
+    OutboxView,
+    QueryView,
+    RelationGraph,
+    RuleView,
+    StreamView,
+    TableView,
+)
+from headrace.server.views.deployment import (
+    DeploymentView,
+    Done,
     Health,
     HistoryView,
     ListingView,
     LoginAnswer,
-    OutboxView,
     PartitionView,
-    PushAnswer,
-    QueryView,
-    RelationGraph,
-    ResultsView,
-    RuleView,
     SettingView,
-    SheddingView,
-    StatementsAnswer,
-    StreamView,
-    TableView,
     TokenView,
-    WordsView,
 )
+from headrace.server.views.results import ResultsView
+from headrace.server.views.statements import Diagnosis, ExplainAnswer, PushAnswer, StatementsAnswer, WordsView
 
 API = "/api/v1"
 _AFTER = Parameter("after", "only what came after this number", "integer")
