@@ -15,6 +15,7 @@ from headrace.engine.statistics import QueryStatistics, StreamStatistics, Vertex
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.naming import Names
 from headrace.model.time import SECOND
+from headrace.operators.specs import Scan
 from headrace.server.views.figures import QueryFigures, StandingView, StreamFigures, VertexFigures
 from headrace.server.views.view import Measure
 from headrace.session.stints import state_of
@@ -65,15 +66,40 @@ class Figures:
         return work_in(self.moment.observation, self.moment.running)
 
     @cached_property
+    def taken(self) -> dict[VertexId, float]:
+        """Return the busy seconds per second that each operator took; reading a stream is the work of its scans.
+
+        It is measured, not computed from rates and selectivities as `work` is: feedback may drop most of what an
+        operator would get, and one that gets few tuples may work on each of them for long.
+        """
+        if self.seconds <= 0:
+            return {}
+        now, before = self.moment.statistics.vertices, self.before.statistics.vertices
+        nothing = VertexStatistics()
+        taken = {
+            vertex.id: self.rate(now.get(vertex.id, nothing).busy_ns, before.get(vertex.id, nothing).busy_ns) / 1e9
+            for vertex in self.graph
+        }
+        scans: dict[str, list[VertexId]] = {}
+        for vertex in self.graph:
+            if isinstance(vertex.spec, Scan):
+                scans.setdefault(vertex.spec.stream, []).append(vertex.id)
+        observation = self.moment.observation
+        for stream, readers in scans.items():
+            for reader in readers:
+                taken[reader] += observation.reading * observation.rates.get(stream, 0.0) / len(readers)
+        return taken
+
+    @cached_property
     def bottleneck(self) -> VertexId | None:
-        """Return the operator that needs the largest share of the processor, if there is a shortage."""
-        if not self.work:
-            return None
-        most = max(self.work, key=lambda name: self.work[name])
-        if self.load is not None and self.load > BUSY and self.work[most] > 0:
-            return most
-        growing = [name for name in self.work if self._is_growing(name)]
-        return max(growing, key=lambda name: self.work[name]) if growing else None
+        """Return the operator that takes the largest share of the processor, if there is a shortage."""
+        taken = self.taken
+        if self.load is not None and self.load > BUSY:
+            candidates = list(taken)
+        else:
+            candidates = [name for name in taken if self._is_growing(name)]
+        most = max(candidates, key=lambda name: taken[name], default=None)
+        return most if most is not None and taken[most] > 0 else None
 
     def _is_growing(self, vertex: VertexId) -> bool:
         looks = [*self.older, self.moment]
