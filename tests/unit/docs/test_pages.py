@@ -251,3 +251,12 @@ def faults_of(line: str, page: Path) -> list[str]:
     written = re.findall(r"`([\w/]+\.sql)`", page.read_text())
     faults += [word for word in words if word.endswith(".sql") and not (ROOT / word).exists() and word not in written]
     return [f"{fault} does not exist" for fault in faults]
+
+
+def test_the_glossary_is_one_table_in_the_order_of_its_words() -> None:
+    lines = (ROOT / "GLOSSARY.md").read_text().splitlines()
+    rows = [number for number, line in enumerate(lines) if line.startswith("|")]
+    words = [lines[number].split("|")[1].strip().lower() for number in rows]
+    assert rows == list(range(rows[0], rows[0] + len(rows)))
+    assert words[:2] == ["word", "---"]
+    assert words[2:] == sorted(words[2:])

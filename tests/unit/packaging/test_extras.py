@@ -1,6 +1,9 @@
 """What happens without an extra: a clear error that names the command which installs it."""
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -94,3 +97,23 @@ def test_the_pins_are_within_what_the_package_asks_for() -> None:
         pins = dict(re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE))
         for line in map(requirement, lines):
             assert line.specifier.contains(pins[line.name]), f"{line} but {name}.txt pins {pins[line.name]}"
+
+
+def test_an_extra_on_a_fresh_machine_brings_what_it_stands_on(tmp_path: Path) -> None:
+    """The installer is a script that notes its arguments."""
+    (tmp_path / "bin").mkdir()
+    uv = tmp_path / "bin" / "uv"
+    uv.write_text(
+        f'#!/bin/sh\n[ "$1" != venv ] || exec "{sys.executable}" -m venv --without-pip "$4"\n'
+        f'echo "$*" >>"{tmp_path}/calls"\n'
+    )
+    uv.chmod(0o755)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    shutil.copy(ROOT / "headrace", tmp_path)
+    subprocess.run(
+        [tmp_path / "headrace", "setup", "kafka"],
+        env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+        check=True,
+        capture_output=True,
+    )
+    assert "-r run.txt -r kafka.txt" in (tmp_path / "calls").read_text().splitlines()[0]
