@@ -1,12 +1,11 @@
 """Starts Python workers for Spark: without a full garbage collection after every task, and from compiled modules.
 
 Spark's own daemon collects after each task. That costs 10-20 ms with Arrow and Polars loaded, more than the task itself
-in a small micro-batch. Python still collects when its own thresholds are reached. Spark also puts a zip of its Python
-sources first on the path, which every worker would compile again; the installed package, if it is the same, has them
-compiled.
+in a small micro-batch; `hosts.spark.collecting` collects less often. Spark also puts a zip of its Python sources first
+on the path, which every worker would compile again; the installed package, if it is the same, has them compiled.
 
 On a cluster, Spark's own daemon runs: ours would have to be importable before Spark unpacks what a program sends along.
-There, workers do without the collection by `hosts.spark.collecting`.
+There, the first task of a worker sees to it.
 
 `HEADRACE_WORKER_MEMORY`, in megabytes, is a hard limit on the memory of each worker. Files that it maps, such as large
 state, do not count.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.hosts.spark.collecting import collect_less
+from headrace.hosts.spark.collecting import TASKS, collect_less
 from headrace.hosts.spark.python_path import without_zips
 
 
@@ -43,14 +43,21 @@ def test_zips_stay_if_nothing_is_installed(path):
     assert without_zips(path) == path
 
 
-def test_a_worker_of_sparks_daemon_does_not_collect_after_each_task(monkeypatch):
+def test_a_worker_of_sparks_daemon_collects_seldom_and_not_what_is_imported(monkeypatch):
     daemon: Any = types.ModuleType("__main__")
     daemon.gc = gc
     daemon.__spec__ = ModuleSpec("pyspark.daemon", None)
     monkeypatch.setitem(sys.modules, "__main__", daemon)
     collect_less()
-    assert daemon.gc is not gc
-    assert daemon.gc.collect() == 0
+    collected: list[int] = []
+    monkeypatch.setattr(gc, "collect", lambda *_: collected.append(1) or 7)
+    frozen = gc.get_freeze_count()
+    try:
+        assert [daemon.gc.collect() for _ in range(2 * TASKS)] == [*[0] * (TASKS - 1), 7] * 2
+        assert gc.get_freeze_count() > frozen
+    finally:
+        gc.unfreeze()
+    assert len(collected) == 2
     assert daemon.gc.get_count() is not None
 
 
