@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import urllib.request
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from tests.cluster.machine import ROOT
 from tests.kafka.test_kafka_topics import Topics, readings
 from tests.spark.oracle_case import compare
@@ -17,6 +19,7 @@ from headrace.applications.application import run as run_application
 from headrace.applications.car_adn.application import CarAdn
 from headrace.applications.nfmi.application import Nfmi
 from headrace.applications.rfid.application import Rfid
+from headrace.errors import HostFault
 from headrace.session import Session
 from headrace.storage import files
 from headrace.storage.location import location
@@ -52,6 +55,24 @@ def oracle(checkpoint: str, number: int, per_shape: int) -> dict[str, Any]:
     """Run random queries; return how they compare with the oracle."""
     with Session(checkpoint, buckets=4, page=7) as session:
         return asdict(compare(session, number, per_shape=per_shape))
+
+
+def refused(checkpoint: str, text: str, python: str | None = None, version: str | None = None) -> dict[str, Any]:
+    """Run statements as if executors had another Python; return the fault, and what is in the checkpoint then.
+
+    `python` is its path there. With a `version`, it is the driver that has another one than the executors.
+    """
+    context = SparkContext.getOrCreate()
+    before = context.pythonExec, context.pythonVer
+    context.pythonExec, context.pythonVer = python or before[0], version or before[1]
+    try:
+        with Session(checkpoint) as session:
+            session.execute(text)
+    except HostFault as fault:
+        return {"message": fault.message, "hint": fault.hint, "files": sorted(os.listdir(checkpoint))}
+    finally:
+        context.pythonExec, context.pythonVer = before
+    raise AssertionError("the statements were not refused")
 
 
 def make_topics(address: str, names: list[str], partitions: int) -> None:

@@ -1,7 +1,11 @@
 """Headrace on a Spark cluster whose machines share one folder and are lost while they work: results stay exact."""
 
+import importlib.util
 import random
+import re
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from tests.cluster.cluster import SPECULATION
@@ -138,3 +142,45 @@ def test_a_checkpoint_that_only_the_driver_sees_is_one_sentence(cluster, driver,
     with pytest.raises(RuntimeError, match=r"HostFault: worker-\d does not see the checkpoint") as raised:
         driver.call("start", checkpoint=str(driver.machine.disk / "state"), text=case.text)
     assert "KeyError" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "hint"),
+    [
+        ("absent", r"the executors cannot run Python tasks: .*Cannot run program", "set PYSPARK_PYTHON to the path"),
+        (
+            "bare",
+            r"Headrace cannot be imported on worker-\d by .*: ModuleNotFoundError",
+            "send it along: headrace submit",
+        ),
+        ("other", r"the executors cannot run Python tasks: .*PYTHON_VERSION_MISMATCH", "the same version of Python"),
+    ],
+)
+def test_machines_without_the_right_python_are_one_sentence_before_anything_is_written(
+    cluster, driver, case, kind, message, hint
+):
+    folder = cluster.common / f"python-{kind}"
+    options = {
+        "absent": {"python": str(folder / "python")},
+        "bare": {"python": str(folder / "python")},
+        "other": {"version": "3.9"},
+    }
+    if kind == "bare":
+        make_bare_python(folder)
+    checkpoint = str(folder / "checkpoint")
+    told = driver.call("tests.cluster.jobs:refused", checkpoint=checkpoint, text=case.text, **options[kind])
+    assert re.search(message, told["message"])
+    assert "\n" not in told["message"]
+    assert hint in told["hint"]
+    assert set(told["files"]) <= {"epoch.json", "spark.log"}
+    assert not case.out.exists()
+
+
+def make_bare_python(folder):
+    """Make a Python that has PySpark and nothing else."""
+    (folder / "modules").mkdir(parents=True)
+    for name in ("pyspark", "py4j"):
+        (folder / "modules" / name).symlink_to(Path(importlib.util.find_spec(name).origin).parent)
+    script = folder / "python"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={folder}/modules exec {sys.executable} -S "$@"\n')
+    script.chmod(0o755)
