@@ -54,6 +54,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--losses", type=int, default=1, help="how often the test cluster loses a machine at the worst moment"
     )
+    parser.addoption(
+        "--state-megabytes", type=int, default=8, help="how much state a bucket has that moves between machines"
+    )
     parser.addoption("--whole-corpus", action="store_true", help="run all golden scripts and queries on the cluster")
 
 

@@ -10,6 +10,8 @@ from tests.cluster.machine import until
 
 #: What kind of machines the tests used.
 KIND = pytest.StashKey[str]()
+#: What tests have measured.
+TOLD = pytest.StashKey[list[str]]()
 
 
 def pytest_itemcollected(item):
@@ -34,6 +36,8 @@ def _needs_another_driver(item):
 def pytest_terminal_summary(terminalreporter, config):
     if (kind := config.stash.get(KIND, None)) is not None:
         terminalreporter.write_line(f"machines of the test cluster: {kind}")
+    for told in config.stash.get(TOLD, []):
+        terminalreporter.write_line(told)
 
 
 @pytest.fixture(scope="session")

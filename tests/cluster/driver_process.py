@@ -22,16 +22,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.driver.delivery import Delivery
 from headrace.hosts.spark.starting.context import session_for
 from headrace.hosts.spark.starting.launch import launch_of
-from headrace.session import Session
+from headrace.session import Listing, Session
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A session, the streaming query that it started first, and how much each task sent in each micro-batch."""
+    """A session and the streaming query that it started first.
+
+    For each micro-batch, `sent` has the bytes that a task sent on average, and `took` how many milliseconds it took.
+    """
 
     session: Session
     query: StreamingQuery
     sent: list[float]
+    took: list[float]
 
 
 _runs: dict[str, Run] = {}
@@ -40,19 +44,20 @@ _runs: dict[str, Run] = {}
 def start(checkpoint: str, text: str, **options: Any) -> None:
     """Run statements in a session of their own."""
     session = Session(checkpoint, **options)
-    sent: list[float] = []
-    _note_sent(session.deployment.delivery, sent)
+    sent, taken = list[float](), list[float]()
+    _note(session.deployment.delivery, sent, taken)
     session.execute(text)
-    _runs[checkpoint] = Run(session, session.deployment.query, sent)  # type: ignore[attr-defined]
+    _runs[checkpoint] = Run(session, session.deployment.query, sent, taken)  # type: ignore[attr-defined]
 
 
-def _note_sent(delivery: Delivery, sent: list[float]) -> None:
-    """Note after each delivery how many bytes a task sent, on average."""
+def _note(delivery: Delivery, sent: list[float], taken: list[float]) -> None:
+    """Note after each delivery how many bytes a task sent, on average, and how long the micro-batch took."""
     deliver = delivery.deliver
 
     def noted(*arguments: Any, **options: Any) -> bool:
         is_ended = deliver(*arguments, **options)
         sent.append(delivery.statistics.sent.bytes / delivery.statistics.sent.tasks)
+        taken.append(delivery.statistics.batch_ms or 0.0)
         return is_ended
 
     delivery.deliver = noted  # type: ignore[method-assign]
@@ -117,13 +122,30 @@ def batch(checkpoint: str) -> int:
     return _runs[checkpoint].session.statistics().batch
 
 
+def read(checkpoint: str) -> dict[str, int]:
+    """Return how many tuples of each stream have been read."""
+    return {name: counts.tuples for name, counts in _runs[checkpoint].session.statistics().streams.items()}
+
+
+def took(checkpoint: str) -> list[float]:
+    """Return the milliseconds that each micro-batch took, from the start of its tasks on."""
+    return list(_runs[checkpoint].took)
+
+
+def placed(checkpoint: str) -> list[dict[str, Any]]:
+    """Return the buckets, where they ran last, and how large their state is."""
+    (listing,) = _runs[checkpoint].session.execute("SHOW BUCKETS")
+    assert isinstance(listing, Listing)
+    return [dict(zip(listing.columns, row, strict=True)) for row in listing.rows]
+
+
 def running() -> list[str]:
     """Return the checkpoints that are in use."""
     return list(_runs)
 
 
-JOBS = {function.__name__: function for function in (start, drain, stop, rescale, run)}
-LOOKS = {function.__name__: function for function in (tasks, executors, setting, batch, running)}
+JOBS = {function.__name__: function for function in (start, drain, stop, rescale, run, placed)}
+LOOKS = {function.__name__: function for function in (tasks, executors, setting, batch, read, took, running)}
 
 
 def main() -> None:
