@@ -180,7 +180,7 @@ def make_bare_python(folder):
     """Make a Python that has PySpark and nothing else."""
     (folder / "modules").mkdir(parents=True)
     for name in ("pyspark", "py4j"):
-        (folder / "modules" / name).symlink_to(Path(importlib.import_module(name).__file__).parent)
+        (folder / "modules" / name).symlink_to(Path(str(importlib.import_module(name).__file__)).parent)
     script = folder / "python"
     script.write_text(f'#!/bin/sh\nPYTHONPATH={folder}/modules exec {sys.executable} -S "$@"\n')
     script.chmod(0o755)
