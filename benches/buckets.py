@@ -1,7 +1,9 @@
-"""The driver's CPU time for a micro-batch against the number of buckets, which are idle but for one.
+"""The driver's time for a micro-batch against the number of buckets, which are idle but for one.
 
-Two tasks report for all buckets, as they do on two cores. Only the delivery counts: it is what the driver does for each
-bucket. It needs no Spark; `bench scale` measures the same on a cluster, with Spark's part.
+1. The CPU time of the delivery, which is what Headrace's driver does for each bucket, without Spark. Two tasks report
+   for all buckets, as they do on two cores.
+2. On two local cores of Spark, the time of a micro-batch in which no task runs. `bench scale` measures the same on a
+   cluster.
 """
 
 from __future__ import annotations
@@ -10,19 +12,25 @@ import datetime as dt
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from benches.parts.scaling import slope
+from benches.parts.bids import write_bids
+from benches.parts.query import hopping
+from benches.parts.scaling import measure, slope
 
 from headrace.driver.delivery import Delivery
 from headrace.hosts.local import LocalDeployment
+from headrace.hosts.spark.starting.context import session_for
+from headrace.hosts.spark.starting.launch import launch_of
 from headrace.session import Session
 from headrace.worker.bundles import bundled
 from headrace.worker.reports import TaskRows
 from headrace.worker.wire import Kind, Row
 
 BUCKETS = (2, 16, 64, 256, 1024)
+ON_SPARK = (2, 16, 64, 256)
 TASKS = 2
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 #: Micro-batches that do not count.
@@ -38,7 +46,7 @@ def main(quick: bool) -> dict[str, Any]:
     """Measure each number of buckets, and the cost of one more."""
     figures: dict[str, Any] = {
         "bench": "buckets",
-        "title": "Driver's CPU time per micro-batch, against idle buckets",
+        "title": "Driver's time per micro-batch, against idle buckets",
         "cases": {},
         "rows": [],
         "notes": [f"{TASKS} tasks report for all buckets"],
@@ -48,14 +56,35 @@ def main(quick: bool) -> dict[str, Any]:
         milliseconds, size = _measure(count, 20 if quick else 100)
         points.append((count, milliseconds))
         figures["cases"][str(count)] = {"ms": milliseconds, "bytes": size}
-        figures["rows"].append({"case": f"{count} buckets", "ours": milliseconds, "unit": "ms"})
+        figures["rows"].append({"case": f"delivery, {count} buckets", "ours": milliseconds, "unit": "ms"})
         figures["notes"].append(f"{count} buckets: a task sends {size:.0f} B")
+    figures["rows"].append(_growth("delivery, a further bucket", points))
+    _add_spark(figures, 20 if quick else 60)
+    return figures
+
+
+def _growth(case: str, points: Sequence[tuple[float, float]]) -> dict[str, Any]:
     growth = slope(points)
     verdict = "met" if growth < 0.5 else "missed"
-    figures["rows"].append(
-        {"case": "a further bucket", "ours": growth, "unit": "ms", "target": 0.5, "verdict": verdict}
-    )
-    return figures
+    return {"case": case, "ours": growth, "unit": "ms", "target": 0.5, "verdict": verdict}
+
+
+def _add_spark(figures: dict[str, Any], batches: int) -> None:
+    """Measure how the time in which no task runs grows with the buckets, when almost nothing is read."""
+    session_for(launch_of(master=f"local[{TASKS}]"))
+    points: list[tuple[float, float]] = []
+    with tempfile.TemporaryDirectory(prefix="headrace-buckets-") as folder:
+        bids = write_bids(Path(folder) / "bids", 10 * batches, per_file=10, seed=7, per_second=10)
+        for count in ON_SPARK:
+            query = f"CREATE QUERY q AS {hopping(10, 2).text} INTO FILES (path '{folder}/{count}/out')"
+            text = f"{bids.stream('bids')};\n{query}"
+            measured = measure(f"{folder}/{count}/checkpoint", text, limit=10, buckets=count)
+            alone, whole = (statistics.median(measured[name][batches // 4 :]) for name in ("driver_ms", "batch_ms"))
+            points.append((count, alone))
+            figures["cases"][f"{count} on Spark"] = measured
+            figures["rows"].append({"case": f"Spark, {count} buckets", "ours": alone, "unit": "ms"})
+            figures["notes"].append(f"{count} buckets on Spark: micro-batches of {whole:.0f} ms")
+    figures["rows"].append(_growth("Spark, a further bucket", points))
 
 
 def _measure(buckets: int, batches: int) -> tuple[float, float]:

@@ -57,6 +57,8 @@ class _Stage(StatefulProcessor):
 def main(quick: bool) -> dict[str, Any]:
     """Measure both comparisons."""
     batches = 20 if quick else 60
+    root = str(Path(__file__).resolve().parents[1])  # workers of Spark import this file
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH", ""))))
     with tempfile.TemporaryDirectory(prefix="headrace-rekeying-") as folder:
         bids = write_bids(
             Path(folder) / "bids", 200_000 * (WARM + 4), per_file=200_000, seed=3, per_second=100_000, bidders=50_000
