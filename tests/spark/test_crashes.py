@@ -9,14 +9,19 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.spark.crash_case import SCRIPT, expected, wait_for_batches, write_data, written
+from tests.spark.crash_case import SCRIPT, expected, newest_batch, wait_for_batches, write_data, written
 
 
-def start(checkpoint: Path, script: Path, *options: str, limit: int = 100) -> subprocess.Popen:
+def start(
+    checkpoint: Path, script: Path, *options: str, limit: int = 100, path: Path | None = None
+) -> subprocess.Popen:
+    """Start a session in a process of its own; its Python processes look for modules in `path` first."""
     child = Path(__file__).with_name("crash_child.py")
     command = [sys.executable, str(child), str(checkpoint), str(script), str(limit), *options]
+    paths = [*([] if path is None else [str(path)]), os.environ.get("PYTHONPATH", "")]
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with open(checkpoint.parent / "child.log", "ab") as log:
-        return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log)
+        return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, env=environ)
 
 
 def ended(process: subprocess.Popen):
@@ -42,14 +47,21 @@ def test_killing_the_driver_at_random_moments_loses_and_repeats_nothing(case):
     directory, script, answers = case
     chance = random.Random(23)
     checkpoint = directory / "checkpoint"
+    folding = Path(__file__).with_name("folding")
     for _ in range(3):
-        process = start(checkpoint, script)
+        process = start(checkpoint, script, path=folding)
         wait_for_batches(checkpoint, chance.randint(1, 6), is_over=ended(process))
+        for file in (directory / "data" / "bids").iterdir():
+            if int(file.stem) < newest_batch(checkpoint) - 2:  # a micro-batch reads one
+                file.unlink()
         time.sleep(chance.random() * 0.3)  # somewhere within a micro-batch
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    finish(start(checkpoint, script), directory)
+    finish(start(checkpoint, script, path=folding), directory)
     assert written(directory / "out", answers) == answers
+    files = sorted(checkpoint.glob("sources/*/files*.jsonl"))
+    assert len(files) == 2
+    assert all(b'"entries":' in file.read_bytes() for file in files), "the files that were read are forgotten"
 
 
 def test_killing_python_workers_loses_and_repeats_nothing(case):
