@@ -1,4 +1,4 @@
-"""From topic to topic on a cluster that loses a machine: each result is there once."""
+"""From topic to topic on a cluster that loses a machine, or `--losses` of them: each result is there once."""
 
 import pytest
 from tests.cluster.machine import until
@@ -38,17 +38,27 @@ def broker(cluster):
     machine.switch_off()
 
 
-def test_a_lost_machine_neither_loses_nor_repeats_a_record(cluster, broker, driver):
+def test_a_lost_machine_neither_loses_nor_repeats_a_record(cluster, broker, driver, request):
+    losses = request.config.getoption("--losses")
     driver.call(
         "tests.cluster.jobs:make_topics", address=broker, names=["probes", "speeds", "copies"], partitions=PARTITIONS
     )
     driver.call("tests.cluster.jobs:send_readings", address=broker, topic="probes", first=0, last=SECONDS)
     checkpoint = cluster.common / "kafka-checkpoint"
-    driver.call("start", checkpoint=str(checkpoint), text=SCRIPT.format(address=broker), limit=400, buckets=4)
+    driver.call(
+        "start",
+        checkpoint=str(checkpoint),
+        text=SCRIPT.format(address=broker),
+        limit=400 if losses == 1 else 40,
+        buckets=4,
+    )
     until(lambda: newest_batch(checkpoint) >= 0, what="a micro-batch")
-    wait_for_batches(checkpoint, 2)
-    cluster.switch_off("worker-1")
-    cluster.switch_on("worker-1")
+    for number in range(losses):
+        wait_for_batches(checkpoint, 2)
+        lost = cluster.workers[number % 2]
+        cluster.switch_off(lost)
+        cluster.switch_on(lost)
+        until(lambda: len(driver.call("executors")) == len(cluster.workers), what="all executors")
     assert not driver.call("drain", checkpoint=str(checkpoint))["is_restarted"]
     sent = driver.call("tests.cluster.jobs:values", address=broker, topic="speeds", partitions=PARTITIONS)
     assert sorted((row["window_end"], row["segment"], row["n"]) for row in sent) == [
