@@ -24,6 +24,7 @@ from tests.cluster.machine import ROOT, Machine, best_rack, until
 from tests.cluster.marked import marks
 
 from headrace.cli import java
+from headrace.hosts.spark.starting.installation import cache_folder, class_options, spark_home
 
 #: JVMs live for a minute or two, too short for Java's optimizing compiler.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -59,7 +60,9 @@ class Cluster:
         for folder in (self.common, self.logs):
             folder.mkdir(parents=True)
         self.workers = [f"worker-{number}" for number in range(1, workers + 1)]
-        self.memory, self.executor_memory, self.java_options = memory, executor_memory, java_options
+        self.memory, self.executor_memory = memory, executor_memory
+        self.spark_home = spark_home(cache_folder(os.environ)) or _installed_spark()
+        self.java_options = f"{java_options} {_archived_classes(self.spark_home)}".strip()
         self.rack = best_rack(self.common)
         self.master = f"spark://{self.rack.network}.{self._number('master')}:{PORT}"
 
@@ -84,7 +87,7 @@ class Cluster:
             work = str(self.common / "work" / name)  # what executors print outlives the machine
             options = ["worker.Worker", "--cores", "1", "--memory", self.memory, "--work-dir", work, self.master]
         kind, *arguments = options
-        spark_class = str(_spark_home() / "bin" / "spark-class")
+        spark_class = str(self.spark_home / "bin" / "spark-class")
         command = [spark_class, f"org.apache.spark.deploy.{kind}", "--host", machine.address, *arguments]
         log = self.logs / f"{name}.log"
         machine.start(command, self.environ(machine), log)
@@ -153,7 +156,7 @@ class Cluster:
             "HEADRACE_DEBUG": "1",  # Spark's log goes to ours
             "HEADRACE_TEST_COMMON": str(self.common),
             **CREDENTIALS,
-            "SPARK_HOME": str(_spark_home()),
+            "SPARK_HOME": str(self.spark_home),
             "SPARK_LOCAL_IP": machine.address,
             "SPARK_LOCAL_DIRS": str(machine.disk / "spark"),
             "SPARK_DAEMON_MEMORY": "256m",
@@ -173,7 +176,13 @@ class Cluster:
         return {"master": 1, "kafka": 2, "store": 3, "worker": 10, "driver": 100}[kind] + int(number or 0)
 
 
-def _spark_home() -> Path:
+def _archived_classes(home: Path) -> str:
+    """Return options by which JVMs map an archive of Spark's classes, if a local Spark has left one."""
+    options = class_options(home, cache_folder(os.environ), {**os.environ, "JAVA_HOME": str(java.prepare())})
+    return options if "SharedArchiveFile" in options else ""  # machines cannot write one there
+
+
+def _installed_spark() -> Path:
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
