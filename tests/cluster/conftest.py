@@ -4,7 +4,7 @@ import inspect
 import shutil
 
 import pytest
-from tests.cluster.cluster import SPECULATION, Cluster
+from tests.cluster.cluster import Cluster
 from tests.cluster.first_process import end_leftovers
 from tests.cluster.machine import until
 
@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _needs_another_driver(item):
-    return not {"drivers", "speculating_driver"}.isdisjoint(inspect.signature(item.function).parameters)
+    return "drivers" in inspect.signature(item.function).parameters
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -94,8 +94,3 @@ def ready_cluster(cluster):
 @pytest.fixture
 def driver(ready_cluster, drivers):
     return drivers.get({})
-
-
-@pytest.fixture
-def speculating_driver(ready_cluster, drivers):
-    return drivers.get(SPECULATION)
