@@ -63,6 +63,7 @@ class Cluster:
         self.memory, self.executor_memory = memory, executor_memory
         self.spark_home = spark_home(cache_folder(os.environ)) or _installed_spark()
         self.java_options = f"{java_options} {_archived_classes(self.spark_home)}".strip()
+        self._holds = 0
         self.rack = best_rack(self.common)
         self.master = f"spark://{self.rack.network}.{self._number('master')}:{PORT}"
 
@@ -110,7 +111,10 @@ class Cluster:
         address = self.address(name)
         hold, held = self.common / "hold" / address, self.common / "held" / address
         hold.parent.mkdir(exist_ok=True)
-        hold.touch()
+        self._holds += 1
+        fresh = hold.with_name(f"{address}.{self._holds}")
+        fresh.write_text(str(self._holds))
+        fresh.rename(hold)  # a task that is held looks at it now and then, and must see that this is another one
         try:
             until(held.exists, what=lambda: f"a task on {name} ({address}), after {marks(self.common)[-4:]},")
             yield

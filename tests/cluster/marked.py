@@ -1,6 +1,7 @@
 """A user-defined aggregate that leaves marks in the common folder, which tell where a bucket ran, and can be held.
 
-`hold/ADDRESS` holds bucket tasks on that machine until the file is gone; `held/ADDRESS` says that one is held.
+`hold/ADDRESS` holds bucket tasks on that machine until the file is gone, or another is in its place. `held/ADDRESS`
+says that one is held.
 `load/SECONDS` lets each task take so much longer.
 """
 
@@ -64,12 +65,20 @@ def _pass() -> None:
     _touch(common / "marks" / "-".join(map(str, mark)))
     for load in (common / "load").glob("*"):
         time.sleep(float(load.name))
-    if (hold := common / "hold" / address).exists():
+    hold = common / "hold" / address
+    if (holding := _text(hold)) is not None:
         _touch(common / "held" / address)
-        while hold.exists():
+        while _text(hold) == holding:
             time.sleep(0.01)
 
 
 def _touch(path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     path.touch()
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None

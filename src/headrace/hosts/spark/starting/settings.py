@@ -67,6 +67,11 @@ ANYWHERE = (
     Setting("spark.sql.streaming.stopTimeout", "60000", "a stop waits for the running micro-batch"),
     Setting("spark.executorEnv.POLARS_MAX_THREADS", "1", "one task, one core"),
     Setting("spark.locality.wait", "200ms", "a machine that came back gets a bucket; with 3 s it never did"),
+    Setting(
+        "spark.shuffle.io.connectionCreationTimeout",
+        "5s",
+        "a task notices that the machine with its input is gone; with Spark's 120 s a micro-batch waited over a minute",
+    ),
     Setting("spark.ui.showConsoleProgress", "false", "the terminal belongs to the results, the log to messages"),
     Setting("spark.driver.memory", "2g", "1 GB is little for a JVM that collects results"),
     Setting(_SOCKETS, "true", "a Python stage starts about 40 ms sooner than over TCP"),
