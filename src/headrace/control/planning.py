@@ -1,8 +1,9 @@
 """The plans of joins of several inputs: after each micro-batch, whether one of them changes, and how.
 
 Reports are added up between looks. A look makes the join graph of what was counted, searches plans, and lets the policy
-decide. Looks come every ten seconds, more often while much changes, and at once if memory runs short or tuples wait in
-ever greater numbers. What the cost model says is corrected by one factor, the time that the join really took.
+decide. Looks come every ten seconds, more often while much changes, and at once if memory runs short, tuples wait in
+ever greater numbers, or a micro-batch finds far more or less than at the last look. What the cost model says is
+corrected by one factor, the time that the join really took.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from headrace.control.decisions import BarPlan, ChangePlan, Decision
 from headrace.control.policies.migration_choice import allowed_pause, allowed_portion, choose_way
 from headrace.control.policies.plan_choice import Choice, ChoiceMemory, Look, decide, ended, signature_of
 from headrace.control.policies.relief import SHARE_OF_PROMISE
-from headrace.control.policies.triggers import Waiting, is_near
+from headrace.control.policies.triggers import Drift, Waiting, is_near
 from headrace.control.sampling import Sampling
 from headrace.control.situation import Situation, reading_work, work_in
 from headrace.graph.graph import VertexId
@@ -50,6 +51,8 @@ COSTS = Costs(
 _NEWEST, _LEAST, _MOST = 0.3, 0.05, 20.0
 #: The shortest and longest time between two looks, and the first (microseconds).
 _SHORTEST, _LONGEST, _FIRST = 2 * SECOND, 60 * SECOND, 10 * SECOND
+#: The time until the look that confirms another.
+_CONFIRMING = 4 * SECOND
 
 
 class View(Struct, frozen=True):
@@ -73,6 +76,8 @@ class BoxMemory(Struct, frozen=True):
     looked: int = 0
     sampling: Sampling = Sampling(_SHORTEST, _LONGEST, _FIRST)
     waiting: Waiting = Waiting()
+    drift: Drift = Drift()
+    has_drifted: bool = False
     choice: ChoiceMemory = ChoiceMemory()
     factor: float | None = None
     learned: Mapping[int, float] = {}
@@ -121,7 +126,9 @@ def _after(
         return replace(memory, since=time, looked=time), [], []
     tally = memory.tally.after(seen, (time - memory.since) / SECOND)
     waiting = memory.waiting.after(_waits(box, situation), time)
-    memory = replace(memory, tally=tally, since=time, waiting=waiting)
+    has_drifted = memory.has_drifted or memory.drift.is_over(seen)
+    drift = memory.drift.with_more(Drift.since(seen))
+    memory = replace(memory, tally=tally, since=time, waiting=waiting, drift=drift, has_drifted=has_drifted)
     used = situation.running.trees.get(name)
     if seen.migration is not None or (used is not None and seen.number < used.number):
         return replace(memory, changing=memory.changing or time), [], []
@@ -131,14 +138,17 @@ def _after(
     limits = limits_of(box, situation, seen)
     if not _is_due(memory, seen, limits, time) or seen.tree is None:
         return memory, [], []
-    return _look(memory, name, box, seen.tree, limits, situation)
+    found, commands, decisions = _look(memory, name, box, seen.tree, limits, situation)
+    return replace(found, drift=Drift.since(seen), has_drifted=False), commands, decisions
 
 
 def _is_due(memory: BoxMemory, seen: BoxSeen, limits: Limits, time: int) -> bool:
     if time - memory.looked < _SHORTEST or sum(memory.tally.taken) < FEW or not memory.tally.samples:
         return False
     size = sum(port.bytes for port in seen.ports)
-    return time - memory.looked >= memory.sampling.period or is_near(size, limits.memory) or memory.waiting.is_ramp
+    is_urgent = is_near(size, limits.memory) or memory.waiting.is_ramp or memory.has_drifted
+    period = min(_CONFIRMING, memory.sampling.period) if memory.choice.is_doubtful else memory.sampling.period
+    return is_urgent or time - memory.looked >= period
 
 
 def _look(

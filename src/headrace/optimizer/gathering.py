@@ -63,6 +63,72 @@ class _Gathering:
 
 
 @dataclass(frozen=True, slots=True)
+class Ungathered:
+    """Joins of three inputs or more that stay in the order of FROM: their inputs, and why."""
+
+    labels: tuple[str, ...]
+    why: str
+
+
+def ungathered(plan: Node) -> tuple[Ungathered, ...]:
+    """Return the joins of several inputs that are left as they are in a plan, each once."""
+    found: dict[int, Ungathered] = {}
+    _find_ungathered(gather_joins(plan), found)
+    return tuple(found.values())
+
+
+def _find_ungathered(node: Node, found: dict[int, Ungathered]) -> None:
+    below: Sequence[Node] = nodes.inputs(node)
+    if isinstance(node, nodes.Join) and id(node) not in found:
+        joins, leaves = _tree_of(node)
+        if len(leaves) > 2:
+            found[id(node)] = Ungathered(tuple(label for label, _ in leaves), _hindrance(node, joins))
+            below = [leaf for _, leaf in leaves]
+    for each in below:
+        _find_ungathered(each, found)
+
+
+def _tree_of(node: nodes.Join) -> tuple[list[nodes.Join], list[tuple[str, Node]]]:
+    """Return the joins of one FROM clause, and its inputs with their aliases."""
+    joins, leaves = [node], list[tuple[str, Node]]()
+    for side, alias in ((node.left, node.left_alias), (node.right, node.right_alias)):
+        below = side
+        while isinstance(below, nodes.Filter | nodes.Project) and not alias:
+            below = below.input
+        if isinstance(below, nodes.Join) and not alias:
+            inner = _tree_of(below)
+            joins += inner[0]
+            leaves += inner[1]
+        elif isinstance(below, nodes.MultiJoin) and not alias:
+            leaves.append((f"({' '.join(below.labels)})", side))
+        else:
+            leaves.append((alias or "input", side))
+    return joins, leaves
+
+
+def _hindrance(node: nodes.Join, joins: Sequence[nodes.Join]) -> str:
+    """Return why joins stay as they are."""
+    for join in joins:
+        if join.kind != "inner":
+            return "a row that came out of an outer join without a partner cannot be taken back under another order"
+        if join.manner != "plain":
+            return f"the order in which tuples arrive decides in a join that is {join.manner}"
+        if any(extent is not None and extent.rows is not None for extent in (join.left_extent, join.right_extent)):
+            return "what a window of rows holds depends on the order of the joins"
+        read = [*(expr for pair in join.keys for expr in pair), *(() if join.residual is None else (join.residual,))]
+        if any(not columns(expr).isdisjoint(HIDDEN) for expr in read):
+            return "a condition reads the timestamp of joined tuples, which depends on the order of the joins"
+    keys = [key for join in joins for pair in join.keys for key in pair]
+    for key in keys:
+        if key.type not in _KEYS:
+            return f"keys of type {key.type.value} can be equal without being the same"
+    flat = _flat_join(node)
+    if flat is not None and len(flat.leaves) < len(_tree_of(node)[1]):
+        return "an input is computed from joined columns before it is joined further"
+    return "no key is in all inputs, so tuples are distributed anew between the joins"
+
+
+@dataclass(frozen=True, slots=True)
 class _Leaf:
     """An input, its window, its alias, and its columns as the joined rows call them."""
 

@@ -14,7 +14,7 @@ import msgspec
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Rule, Stream, Table
-from headrace.commands.command import AddQuery
+from headrace.commands.command import AddQuery, UseTree
 from headrace.connectors import check_sink, read_table
 from headrace.engine.statistics import VertexStatistics
 from headrace.errors import NameFault, Span
@@ -44,6 +44,7 @@ from headrace.plan.explain import explain as explain_plan
 from headrace.plan.nodes import Detect, Filter, Limit, Node, Scan
 from headrace.plan.traversal import transform
 from headrace.redaction import redact
+from headrace.session.explain_joins import explain_joins
 from headrace.session.python_code import check_code
 
 _NAMED = "query "
@@ -193,12 +194,14 @@ def explain(
     catalog: Catalog,
     counters: Mapping[VertexId, VertexStatistics] | None = None,
     deferrals: Iterable[Deferral] = (),
+    running: tuple[AddQuery | None, Mapping[VertexId, UseTree]] = (None, {}),
 ) -> str:
     """Return plan and graph as text or JSON; with `counters`, those of each operator, by what it computes.
 
-    `deferrals` are in force: such operators run in the buckets.
+    `deferrals` are in force: such operators run in the buckets. `running` is the query as it runs, and the trees of
+    joins.
     """
-    graph, plan = graph_of(plan, "query", catalog), gather_joins(plan)
+    graph, plan, written = graph_of(plan, "query", catalog), gather_joins(plan), plan
     if form == "json":
         return redact(msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode())
     deferred = {deferral.vertex: deferral for deferral in deferrals}
@@ -207,7 +210,9 @@ def explain(
         for name, counts in (counters or {}).items()
     }
     warnings = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
-    return redact(f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes, deferred.values())}{warnings}")
+    joins = explain_joins(written, graph, *running)
+    shown = f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes, deferred.values())}"
+    return redact(shown + (f"\n\n{joins}" if joins else "") + warnings)
 
 
 def _counters(counts: VertexStatistics) -> str:

@@ -275,7 +275,9 @@ class Statements:
         plan = plan_target(statement.target, statement.text, transaction.catalog)
         counters = self._counters(statement, transaction) if statement.analyze else None
         deferrals = transaction.deployed.deferrals if statement.analyze else ()
-        shown = explain(plan, statement.form, transaction.catalog, counters, deferrals)
+        name = statement.target.text if isinstance(statement.target, Name) else ""
+        running = transaction.running.get(name), transaction.deployed.trees
+        shown = explain(plan, statement.form, transaction.catalog, counters, deferrals, running)
         transaction.outcomes.append(lambda: Message(shown))
 
     def _counters(self, statement: statements.Explain, transaction: Transaction) -> dict[VertexId, VertexStatistics]:

@@ -50,7 +50,7 @@ from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import matches
 from headrace.model.stint import Stint
 from headrace.model.streams import exchange_of, exchange_vertex, is_exchange_stream
-from headrace.model.time import BEGIN, END
+from headrace.model.time import BEGIN, END, SECOND
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
 from headrace.operators.multijoin.seen import BoxSeen
@@ -75,8 +75,8 @@ _GRAPH_STAYS_SET = (
 )
 
 
-#: In each micro-batch whose number this divides, joins of several inputs report samples of their keys.
-SAMPLED_EVERY = 16
+#: In the first micro-batch of each such period, joins of several inputs report samples of their keys, in all buckets.
+SAMPLED_EVERY = 2 * SECOND
 
 
 class Bucket:
@@ -148,7 +148,7 @@ class Bucket:
             return self._run(rows, batch, store, stage)
 
     def _run(self, rows: Iterable[Row], batch: int, store: Store, stage: Stage | None) -> list[Row]:
-        began = clock.perf_counter_ns()
+        began, before = clock.perf_counter_ns(), self.time
         inbox = Inbox.of(rows)
         self.engine.begin(inbox.time, "bucket", self.number, batch)
         commands = inbox.commands()
@@ -166,7 +166,7 @@ class Bucket:
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
         out = [*inbox.staged, *self._results(results, stage), *answers]
         report = self._report(inbox, asked, noticed, clock.perf_counter_ns() - began)
-        report = msgspec.structs.replace(report, boxes=self._boxes(batch, report), building=building)
+        report = msgspec.structs.replace(report, boxes=self._boxes(before, report), building=building)
         self.restored = False
         return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
 
@@ -227,9 +227,9 @@ class Bucket:
         if change.buckets is None or self.number in change.buckets:
             self.engine.use_tree(change.vertex, change.number, change.tree, change.how, change.portion)
 
-    def _boxes(self, batch: int, report: Report) -> dict[VertexId, BoxSeen]:
+    def _boxes(self, before: int, report: Report) -> dict[VertexId, BoxSeen]:
         """Return what joins of several inputs did, now and then with samples of their keys."""
-        boxes = self.engine.boxes(sample=batch % SAMPLED_EVERY == 0)
+        boxes = self.engine.boxes(sample=before // SAMPLED_EVERY < self.time // SAMPLED_EVERY)
         busy = {name: counts.busy_ns for name, counts in report.vertices.items()}
         return {name: msgspec.structs.replace(seen, busy_ns=busy.get(name, 0)) for name, seen in boxes.items()}
 

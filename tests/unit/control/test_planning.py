@@ -70,7 +70,7 @@ def test_a_join_finds_the_better_plan_by_itself_and_its_results_stay_the_same(ea
             run(opened, 40)
         assert changes(other) == []
         (change,) = changes(session)
-        assert change.startswith("run its join as ((")
+        assert change.startswith("run its join as (")
         assert change.endswith("instead of ((a b) c), at once")
         assert "((a b)" not in change.partition(" instead of ")[0], "a and b match each other most often"
         assert results(session) == results(other)
@@ -79,6 +79,15 @@ def test_a_join_finds_the_better_plan_by_itself_and_its_results_stay_the_same(ea
 def test_statistics_that_stay_change_no_plan_twice(eager, session):
     run(session, 70)
     assert len(changes(session)) == 1
+
+
+def test_a_drift_is_noticed_at_once_though_nothing_had_changed_for_long(eager, session):
+    run(session, 30)
+    before = len(changes(session))
+    run(session, 14, hot="bc", begin=30)
+    after = changes(session)
+    assert len(after) == before + 1, "two looks, within the fourteen seconds"
+    assert "((b c)" not in after[-1].partition(" instead of ")[0]
 
 
 def test_one_query_is_left_alone_if_its_optimizer_is_off(eager, session):

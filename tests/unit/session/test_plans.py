@@ -204,3 +204,56 @@ def test_the_join_of_a_stint_begins_with_the_tree_that_was_set(session: Session)
     session.execute("START QUERY q")
     feed(session, 20)
     assert listed(session, "PLANS")[0]["plan"] == "(x y z)"
+
+
+def explained(session: Session, text: str) -> str:
+    (shown,) = session.execute(f"EXPLAIN {text}")
+    assert isinstance(shown, Message)
+    return shown.text
+
+
+def test_explain_draws_the_tree_that_a_query_would_begin_with_and_the_one_that_runs(session: Session) -> None:
+    drawn = "results of\n    stored pairs of\n      x\n      y\n    z"
+    assert explained(session, JOIN).endswith(f"\n\njoin begins as ((x y) z)\n  {drawn}")
+    assert explained(session, "q").endswith(f"\n\njoin runs as ((x y) z)\n  {drawn}")
+    session.execute("ALTER QUERY q SET plan = '(z (x y))'")
+    assert explained(session, "q").endswith("as (z (x y))\n  results of\n    z\n    stored pairs of\n      x\n      y")
+    session.execute("ALTER QUERY q SET plan = 'mjoin'")
+    assert explained(session, "q").endswith("as (x y z)\n  results of\n    x\n    y\n    z")
+
+
+@pytest.mark.parametrize(
+    ("joins", "said"),
+    [
+        (
+            "a [RANGE 5 SECONDS] JOIN b [RANGE 5 SECONDS] ON a.k = b.k JOIN c [RANGE 5 SECONDS] ON b.v = c.v",
+            "a, b, c are joined in the order of FROM: no key is in all inputs",
+        ),
+        (
+            "a [RANGE 5 SECONDS] JOIN b [RANGE 5 SECONDS] ON a.k = b.k LEFT JOIN c [RANGE 5 SECONDS] ON b.k = c.k",
+            "a, b, c are joined in the order of FROM: a row that came out of an outer join",
+        ),
+        (
+            "a [RANGE 5 SECONDS] JOIN b [RANGE 5 SECONDS] ON a.k = b.k JOIN c [RANGE 5 SECONDS] ON b.k = c.k "
+            "LEFT JOIN d [RANGE 5 SECONDS] ON d.k = c.k",
+            "(a b c), d are joined in the order of FROM: a row that came out of an outer join",
+        ),
+        (
+            "a [ROWS 5] JOIN b [ROWS 5] ON a.k = b.k JOIN c [ROWS 5] ON b.k = c.k",
+            "a, b, c are joined in the order of FROM: what a window of rows holds",
+        ),
+        (
+            "a [RANGE 5 SECONDS] JOIN b [RANGE 5 SECONDS] ON a.k / 2.0 = b.k / 2.0 "
+            "JOIN c [RANGE 5 SECONDS] ON b.k / 2.0 = c.k / 2.0",
+            "a, b, c are joined in the order of FROM: keys of type DOUBLE",
+        ),
+    ],
+)
+def test_explain_says_why_joins_have_one_plan_only(session: Session, joins: str, said: str) -> None:
+    assert said in explained(session, f"SELECT a.v AS x FROM {joins}")
+
+
+def test_explain_says_nothing_of_joins_of_two_inputs(session: Session) -> None:
+    shown = explained(session, "SELECT a.v AS x FROM a [RANGE 5 SECONDS] JOIN b [RANGE 5 SECONDS] ON a.k = b.k")
+    assert "order of FROM" not in shown
+    assert "stored pairs" not in shown

@@ -63,6 +63,7 @@ class ChoiceMemory(Struct, frozen=True):
     lasted: float = 0.0  # seconds that the last change took
     library: Mapping[Signature, Tree] = {}
     barred: Mapping[str, int] = {}  # until when, by the text of the tree
+    is_doubtful: bool = False  # whether a better plan waits for another look that confirms it
     is_unproved: bool = False  # the plan was changed, and its work has not been compared with the prediction
 
     @property
@@ -96,12 +97,12 @@ def decide(memory: ChoiceMemory, look: Look) -> tuple[ChoiceMemory, Choice]:
     must = not look.limits.keeps(look.running) and look.limits.keeps(best)
     is_same = canonical(best.tree) == canonical(look.running.tree)
     if not must and saved < max(LEAST_SHARE * look.running.cpu, LEAST_WORK):
-        memory = _won(memory, look, look.running.tree)
+        memory = replace(_won(memory, look, look.running.tree), is_doubtful=False)
         why = "it runs" if is_same else _too_little(saved, look.running.cpu)
         return memory, Choice(best, False, why, wrong)
     known = memory.library.get(look.signature)
     is_second = memory.winner == canonical(best.tree) or known == canonical(best.tree)
-    memory = _won(memory, look, best.tree)
+    memory = replace(_won(memory, look, best.tree), is_doubtful=not is_second)
     why_not = _hindrance(memory, look, saved, look.price(best), must=must, is_second=is_second)
     if why_not:
         return memory, Choice(best, False, why_not, wrong)

@@ -24,7 +24,7 @@ from headrace.operators.multijoin.arrangement import Arrangement, Place
 from headrace.operators.multijoin.counters import Counters
 from headrace.operators.multijoin.probe import Batch, Reader, search
 from headrace.operators.multijoin.program import Program, Step, Store, Way
-from headrace.operators.multijoin.samples import sample_keys
+from headrace.operators.multijoin.samples import KeySampler
 from headrace.operators.multijoin.seen import BoxSeen, How, MigrationSeen, PortSeen
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.multijoin.tracks import ALL, NewTrack, OldRows, OldTrack, Track
@@ -62,6 +62,7 @@ class MultiJoinOperator(Operator):
     def __init__(self, spec: MultiJoin) -> None:
         self._spec = spec
         self._reader = Reader(spec)
+        self._sampler = KeySampler(spec, self._reader)
         self._output = [name for names in spec.names for name in names]
         self._frontier = Frontier(len(spec.inputs))
         self._promised = BEGIN
@@ -371,5 +372,5 @@ class MultiJoinOperator(Operator):
                 if not place.is_base
             },
             migration=moving,
-            samples=sample_keys(self._spec, self._reader, bases) if sample else [],
+            samples=self._sampler.sample(bases) if sample else [],
         )

@@ -1,56 +1,140 @@
-"""Samples of the keys that a join holds: the same keys of all inputs, chosen by their hash."""
+"""Samples of the keys that a join holds: the same keys of all inputs, chosen by their hash.
+
+What is in a chunk is looked at once, because chunks do not change: so a sample costs as much as the rows that are new.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
 
-from headrace.operators.arrays import Array
+from headrace.operators.arrays import Array, Ints
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.multijoin.arrangement import Arrangement
 from headrace.operators.multijoin.probe import Reader
 from headrace.operators.multijoin.seen import KeySample
 from headrace.operators.multijoin.spec import MultiJoin
+from headrace.operators.state.sorted_chunk import Chunk
 
 #: So many keys of a port are sampled at most.
 MOST_KEYS = 512
 _HEAVIEST = 8
 
 
-def sample_keys(spec: MultiJoin, reader: Reader, bases: Sequence[Arrangement]) -> list[KeySample]:
-    """Return for each class and port how many rows are held of the sampled keys, and the keys with most rows."""
-    samples: list[KeySample] = []
-    for number, members in enumerate(spec.classes):
-        ports = [port for port, expr in enumerate(members) if expr is not None]
-        counted = {port: _counts(reader, bases[port], number) for port in ports}
-        zeros = 0
-        while any(len(_sampled(keys, zeros)) > MOST_KEYS for keys, _ in counted.values()):
-            zeros += 1
-        for port, (keys, counts) in counted.items():
-            chosen = _sampled(keys, zeros)
-            heaviest = np.argsort(counts, kind="stable")[::-1][:_HEAVIEST]
-            samples.append(
-                KeySample(port, number, zeros, _pairs(keys, counts, chosen), _pairs(keys, counts, heaviest.tolist()))
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The keys of one chunk: rows of those in the sample, by hash, and the keys with most rows.
+
+    Keys of rows that are sorted by another key are kept as well, sorted, to count the rows of some of them.
+    """
+
+    zeros: int
+    hashes: Array
+    counts: Ints
+    heaviest: Array
+    keys: Array | None
+
+
+class KeySampler:
+    """Takes samples of the keys of one join."""
+
+    def __init__(self, spec: MultiJoin, reader: Reader) -> None:
+        self._reader = reader
+        self._ports = [[port for port, expr in enumerate(members) if expr is not None] for members in spec.classes]
+        self._parts: WeakKeyDictionary[Chunk, dict[int, _Part]] = WeakKeyDictionary()
+
+    def sample(self, bases: Sequence[Arrangement]) -> list[KeySample]:
+        """Return for each class and port how many rows are held of the sampled keys, and of the heaviest keys.
+
+        A key that is among the heaviest of one port is counted in all of them.
+        """
+        samples: list[KeySample] = []
+        for number, ports in enumerate(self._ports):
+            counted = {port: self._counts(bases[port], number) for port in ports}
+            zeros = max(bits for bits, _, _ in counted.values())
+            heaviest = self._heaviest([bases[port] for port in ports], number)
+            hashes = _hashes(heaviest)
+            for port, (_, keys, counts) in counted.items():
+                chosen = np.flatnonzero(_is_sampled(keys, zeros))
+                rows = self._rows_of(heaviest, bases[port], number)
+                samples.append(
+                    KeySample(port, number, zeros, _pairs(keys[chosen], counts[chosen]), _pairs(hashes, rows))
+                )
+        return samples
+
+    def _counts(self, base: Arrangement, number: int) -> tuple[int, Array, Ints]:
+        """Return how the keys of a port are sampled, their hashes, and the rows of each."""
+        parts = [self._part(base, chunk, number) for chunk in base.chunks()]
+        zeros = max((part.zeros for part in parts), default=0)
+        hashes = np.concatenate([np.empty(0, np.uint64), *(part.hashes for part in parts)])
+        counts = np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)])
+        keys, places = np.unique(hashes, return_inverse=True)
+        totals = np.bincount(places, counts, len(keys)).astype(np.int64)
+        zeros = _fewest(keys, zeros)
+        kept = _is_sampled(keys, zeros)
+        return zeros, keys[kept], totals[kept]
+
+    def _heaviest(self, bases: Sequence[Arrangement], number: int) -> Array:
+        """Return the keys with most rows in some port, sorted."""
+        found = [self._part(base, chunk, number).heaviest for base in bases for chunk in base.chunks()]
+        candidates = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        chosen = np.zeros(len(candidates), np.bool_)
+        for base in bases:
+            chosen[_largest(self._rows_of(candidates, base, number))] = True
+        return candidates[chosen]
+
+    def _rows_of(self, keys: Array, base: Arrangement, number: int) -> Ints:
+        """Return how many rows of a port have each of these keys."""
+        rows = np.zeros(len(keys), np.int64)
+        for chunk in base.chunks():
+            held = self._part(base, chunk, number).keys
+            held = chunk.keys if held is None else held
+            rows += np.searchsorted(held, keys, "right") - np.searchsorted(held, keys, "left")
+        return rows
+
+    def _part(self, base: Arrangement, chunk: Chunk, number: int) -> _Part:
+        known = self._parts.setdefault(chunk, {})
+        if number not in known:
+            is_sorted = base.place.classes == (number,)
+            keys = (
+                chunk.keys if is_sorted else np.sort(self._reader.number(chunk, base.place.ports, (number,)).to_numpy())
             )
-    return samples
+            starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+            counts = np.diff(np.append(starts, len(keys)))
+            distinct = keys[starts]
+            hashes = _hashes(distinct)
+            zeros = _fewest(hashes, 0)
+            kept = _is_sampled(hashes, zeros)
+            heaviest = distinct[_largest(counts)]
+            known[number] = _Part(zeros, hashes[kept], counts[kept], heaviest, None if is_sorted else keys)
+        return known[number]
 
 
-def _counts(reader: Reader, base: Arrangement, number: int) -> tuple[Array, Array]:
-    """Return the hashes of all keys of a class in an arrangement, and the rows of each."""
-    found = [pl.Series("h", np.empty(0, np.uint64))]
-    for chunk in base.chunks():
-        keys = pl.Series(chunk.keys) if base.place.classes == (number,) else None
-        keys = reader.number(chunk, base.place.ports, (number,)) if keys is None else keys
-        found.append(pl.Series("h", hash_columns([keys]) if keys.dtype == pl.Int64 else keys.to_numpy()))
-    counts = pl.concat(found).value_counts()
-    return counts["h"].to_numpy(), counts["count"].to_numpy()
+def _hashes(keys: Array) -> Array:
+    """Return the hashes of keys; those that are no integers are hashes already."""
+    return keys if keys.dtype == np.uint64 else hash_columns([pl.Series(keys)])
 
 
-def _sampled(keys: Array, zeros: int) -> Array:
-    return np.flatnonzero(keys & np.uint64((1 << zeros) - 1) == 0)
+def _fewest(hashes: Array, zeros: int) -> int:
+    """Return how many last bits must be zero for few keys to be in the sample."""
+    while np.count_nonzero(_is_sampled(hashes, zeros)) > MOST_KEYS:
+        zeros += 1
+    return zeros
 
 
-def _pairs(keys: Array, counts: Array, places: Iterable[int]) -> dict[int, int]:
-    return {int(keys[place]): int(counts[place]) for place in places}
+def _is_sampled(hashes: Array, zeros: int) -> Array:
+    chosen: Array = hashes & np.uint64((1 << zeros) - 1) == 0
+    return chosen
+
+
+def _largest(counts: Ints) -> Ints:
+    """Return the places of the largest counts, equal ones in the order of the keys."""
+    return np.argsort(-counts, kind="stable")[:_HEAVIEST]
+
+
+def _pairs(keys: Array, counts: Iterable[int]) -> dict[int, int]:
+    return {int(key): int(count) for key, count in zip(keys, counts, strict=True)}

@@ -32,8 +32,8 @@ class StepSeen(Struct, frozen=True, array_like=True):
 class KeySample(Struct, frozen=True, array_like=True):
     """The rows kept of some keys, by a hash of the key; samples of all inputs have the same keys.
 
-    A key is in the sample if the last `zeros` bits of its hash are zero. `heaviest` are the keys with most rows,
-    whether they are in the sample or not.
+    A key is in the sample if the last `zeros` bits of its hash are zero. `heaviest` are the keys with most rows in this
+    or another input of the class, whether they are in the sample or not.
     """
 
     port: int
@@ -107,7 +107,9 @@ def _merged(boxes: Sequence[BoxSeen]) -> BoxSeen:
         out=sum(box.out for box in boxes),
         busy_ns=sum(box.busy_ns for box in boxes),
         migration=None if newest is None else replace(newest, left=sum(migration.left for migration in moving)),
-        samples=_merged_samples([sample for box in boxes for sample in box.samples]),
+        samples=_merged_samples([sample for box in boxes for sample in box.samples])
+        if all(box.samples for box in boxes)
+        else [],  # of some buckets only: a bucket that has just begun samples alone
     )
 
 

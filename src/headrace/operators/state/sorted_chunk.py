@@ -42,6 +42,7 @@ class Chunk:
     """Rows sorted by key; searched columns become arrays when first used, as most chunks of a large state are not."""
 
     __slots__ = (
+        "__weakref__",
         "_bits",
         "_done",
         "_exp",

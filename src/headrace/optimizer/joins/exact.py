@@ -45,15 +45,27 @@ def exact_front(model: Model) -> tuple[Plan, ...]:
             continue
         search = OrderSearch(model, ports)
         best: list[_Entry] = []
-        for blocks in divisions(ports):
-            least = search.least(blocks)
-            cpu = least.cpu + sum(fronts[block][0].cpu for block in blocks)
-            memory = least.memory + sum(fronts[block][-1].memory for block in blocks)
-            if any(entry.cpu <= cpu and entry.memory <= memory for entry in best):
-                continue
-            best = _best([*best, *_combined(search.best(least, blocks), blocks, fronts)])
+        for cpu, memory, blocks, least in _bounds(search, ports, fronts):
+            if not _is_beaten(best, cpu, memory):
+                best = _best([*best, *_combined(search.best(least, blocks), blocks, fronts)])
         fronts[ports] = best
     return tuple(Plan(entry.tree(), entry.cpu, entry.memory) for entry in fronts[everything])
+
+
+def _bounds(
+    search: OrderSearch, ports: int, fronts: dict[int, list[_Entry]]
+) -> list[tuple[float, float, Blocks, Option]]:
+    """Return every division of a set, with work and memory that no plan of it is below; those with least work first.
+
+    So good plans are known early, and most divisions need no closer look.
+    """
+    found = []
+    for blocks in divisions(ports):
+        least = search.least(blocks)
+        cpu = least.cpu + sum([fronts[block][0].cpu for block in blocks])
+        memory = least.memory + sum([fronts[block][-1].memory for block in blocks])
+        found.append((cpu, memory, blocks, least))
+    return sorted(found, key=lambda bound: bound[:2])
 
 
 def divisions(ports: int) -> Iterator[Blocks]:
@@ -84,6 +96,15 @@ def _partitions(ports: int) -> Iterator[Blocks]:
         if not part:
             return
         part = (part - 1) & others
+
+
+def _is_beaten(front: list[_Entry], cpu: float, memory: float) -> bool:
+    for entry in front:  # from least work to least memory
+        if entry.cpu > cpu:
+            return False
+        if entry.memory <= memory:
+            return True
+    return False
 
 
 def _combined(option: Option, blocks: Blocks, fronts: dict[int, list[_Entry]]) -> list[_Entry]:

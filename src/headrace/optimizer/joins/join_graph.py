@@ -103,6 +103,7 @@ class Estimates:
         self._held: dict[int, float] = {}
         self._rate: dict[int, float] = {}
         self._width: dict[int, float] = {}
+        self._pages: dict[int, float] = {}
 
     def keyed(self, ports: int, key: int) -> float:
         """Return the share of the cross product that agrees in these key classes, given as bits."""
@@ -147,7 +148,9 @@ class Estimates:
 
     def pages(self, ports: int) -> float:
         """Return the number of pages per second that bring new combinations."""
-        return sum(self.graph.streams[port].pages for port in members(ports))
+        if (value := self._pages.get(ports)) is None:
+            value = self._pages[ports] = sum(self.graph.streams[port].pages for port in members(ports))
+        return value
 
     def candidates(self, rows: int, other: int, key: int) -> float:
         """Return how many combinations of `other` agree in a key with one combination of `rows`, on average."""

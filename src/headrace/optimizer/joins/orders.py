@@ -66,29 +66,20 @@ class OrderSearch:
         if not model.graph.classes:
             return least
         best = Option(least.orders, *model.branch(blocks, least.orders))
-        if best.cpu > least.cpu * (1 + SAME):
+        if best.cpu <= least.cpu * (1 + SAME):
+            return best
+        most = len(blocks) if len(blocks) <= TOGETHER else 1
+        if len(blocks) > TOGETHER:
             published = published_orders(model, blocks)
             best = min(best, Option(published, *model.branch(blocks, published)), key=lambda option: option.cpu)
-        at_once, most = 1, len(blocks) if len(blocks) <= TOGETHER else 1
+        within, at_once = _Within(model, blocks), 1
         while at_once <= most and best.cpu > least.cpu * (1 + SAME):
-            better = self._changed(best, blocks, at_once)
-            if better.cpu < best.cpu * (1 - SAME):
+            better = within.changed(best, at_once)
+            if better is not None and better.cpu < best.cpu * (1 - SAME):
                 best, at_once = better, 1
             else:
                 at_once += 1
         return best
-
-    def _changed(self, option: Option, blocks: Blocks, at_once: int) -> Option:
-        """Return the best orders with other keys for so many children."""
-        model, keys = self._model, self._model.keys(blocks, option.orders)
-        common = {block: model.estimates.shared(block, self._whole ^ block) for block in blocks}
-        trials = [_orders_within(model, blocks, keys)]
-        for changed in combinations(blocks, at_once):
-            for others in product(*(_subsets(common[block]) for block in changed)):
-                if all(key != keys[block] for block, key in zip(changed, others, strict=True)):
-                    trials.append(_orders_within(model, blocks, keys | dict(zip(changed, others, strict=True))))
-        options = (Option(orders, *model.branch(blocks, orders)) for orders in trials if orders is not None)
-        return min(options, key=lambda option: option.cpu, default=option)
 
     def _remaining(self, others: Blocks) -> tuple[float, Blocks]:
         """Return work and order of the last steps; the rows that search have all other children already."""
@@ -159,35 +150,76 @@ def _searching(model: Model, block: int, order: Blocks) -> float:
     return model.searching(block, order, keys)
 
 
-def _orders_within(model: Model, blocks: Blocks, keys: Mapping[int, int]) -> Orders | None:
-    """Return the orders of least work that search each child by its key; None if there are none."""
-    whole, classes_of = sum(blocks), model.estimates.classes_of
-    last_steps: dict[Blocks, tuple[float, Blocks] | None] = {(): (0.0, ())}
+class _Within:
+    """Orders of one branch whose searches use given keys; sets of its children are ints with a bit for each place."""
 
-    def remaining(others: Blocks) -> tuple[float, Blocks] | None:
-        if others in last_steps:
-            return last_steps[others]
-        rows = whole - sum(others)
-        cheapest: tuple[float, Blocks] | None = None
-        for place, other in enumerate(others):
-            key = keys[other]
-            if key & ~classes_of(rows):
-                continue
-            rest = remaining(others[:place] + others[place + 1 :])
-            if rest is not None:
-                work = model.step(rows, other, key) + rest[0]
-                if cheapest is None or work < cheapest[0]:
-                    cheapest = work, (other, *rest[1])
-        last_steps[others] = cheapest
-        return cheapest
+    def __init__(self, model: Model, blocks: Blocks) -> None:
+        self._model, self._blocks = model, blocks
+        self._everything = everything = (1 << len(blocks)) - 1
+        whole, of = sum(blocks), model.estimates
+        #: For each set of children that are still to be searched: the rows that search, the classes that they lack, and
+        #: for each child its place, the set without it, and the work of searching it, by key.
+        self._searching: list[tuple[int, int, list[tuple[int, int, dict[int, float]]]]] = []
+        for rest in range(everything):
+            places = [place for place in range(len(blocks)) if rest >> place & 1]
+            rows = whole - sum([blocks[place] for place in places])
+            self._searching.append((rows, ~of.classes_of(rows), [(place, rest ^ 1 << place, {}) for place in places]))
+        self._common = [of.shared(block, whole ^ block) for block in blocks]
+        self._work: dict[tuple[int, ...], float] = {}  # of keys that were tried
 
-    orders = []
-    for place in range(len(blocks)):
-        way = remaining(blocks[:place] + blocks[place + 1 :])
-        if way is None:
+    def changed(self, option: Option, at_once: int) -> Option | None:
+        """Return the best orders with other keys for so many children; None if there are none."""
+        known = self._model.keys(self._blocks, option.orders)
+        keys = tuple(known[block] for block in self._blocks)
+        best, least = keys, self._least(keys)
+        for places in combinations(range(len(keys)), at_once):
+            for others in product(*(_subsets(self._common[place]) for place in places)):
+                trial = list(keys)
+                for place, key in zip(places, others, strict=True):
+                    trial[place] = key
+                if (work := self._least(tuple(trial))) < least:
+                    best, least = tuple(trial), work
+        if math.isinf(least):
             return None
-        orders.append(way[1])
-    return tuple(orders)
+        following = self._steps(best)[1]
+        orders = tuple(self._order(place, following) for place in range(len(keys)))
+        return Option(orders, *self._model.branch(self._blocks, orders))
+
+    def _least(self, keys: tuple[int, ...]) -> float:
+        """Return the least work of searches by these keys, infinite if there are no orders that allow them."""
+        if (total := self._work.get(keys)) is None:
+            work, steps, starting = self._steps(keys)[0], len(keys) - 1, self._model.starting
+            total = 0.0
+            for place, block in enumerate(self._blocks):
+                rest = work[self._everything ^ 1 << place]
+                total += math.inf if math.isinf(rest) else starting(block, rest, steps)
+            self._work[keys] = total
+        return total
+
+    def _steps(self, keys: tuple[int, ...]) -> tuple[list[float], list[int]]:
+        """Return for each set of children that are still to be searched the least work, and which comes first."""
+        work, following = [0.0], [0]
+        for rows, lacking, children in self._searching[1:]:
+            least, first = math.inf, 0
+            for place, rest, costs in children:
+                key, total = keys[place], work[rest]
+                if total < least and not key & lacking:
+                    cost = costs.get(key)
+                    if cost is None:
+                        cost = costs[key] = self._model.step(rows, self._blocks[place], key)
+                    total += cost
+                    if total < least:
+                        least, first = total, place
+            work.append(least)
+            following.append(first)
+        return work, following
+
+    def _order(self, place: int, following: list[int]) -> Blocks:
+        order, rest = [], self._everything ^ 1 << place
+        while rest:
+            order.append(self._blocks[following[rest]])
+            rest ^= 1 << following[rest]
+        return tuple(order)
 
 
 def _subsets(bits: int) -> Iterator[int]:

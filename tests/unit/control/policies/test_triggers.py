@@ -1,7 +1,8 @@
 """When plans are looked at before their time."""
 
-from headrace.control.policies.triggers import Waiting, is_near
+from headrace.control.policies.triggers import Drift, Waiting, is_near
 from headrace.model.time import SECOND
+from headrace.operators.multijoin.seen import BoxSeen, PortSeen, StepSeen
 
 
 def fires(values):
@@ -40,3 +41,27 @@ def test_memory_is_near_its_limit_at_four_fifths():
     assert is_near(81, 100)
     assert not is_near(79, 100)
     assert not is_near(1e12, float("inf"))
+
+
+def seen(taken=(1000, 1000), searched=1000, matched=2000):
+    return BoxSeen(ports=[PortSeen(count) for count in taken], steps={"0>1": StepSeen(searched, matched)})
+
+
+def test_a_drift_is_more_than_chance():
+    usual = Drift.since(seen())
+    assert not usual.is_over(seen())
+    assert not usual.is_over(seen(taken=(1200, 900), matched=2500))
+    assert usual.is_over(seen(matched=4000)), "each search finds twice as much"
+    assert usual.is_over(seen(matched=900)), "or less than half"
+    assert usual.is_over(seen(taken=(2000, 500))), "one input has become busier than the other"
+    assert not usual.is_over(seen(searched=50, matched=5000)), "too few to tell"
+    rare = Drift.since(seen(matched=4))
+    assert not rare.is_over(seen(matched=11)), "rare events come and go"
+    assert rare.is_over(seen(matched=40))
+
+
+def test_a_new_plan_has_new_steps_and_they_are_no_drift():
+    usual = Drift.since(seen())
+    other = BoxSeen(ports=[PortSeen(1000), PortSeen(1000)], steps={"0>1.2": StepSeen(1000, 9000)})
+    assert not usual.is_over(other)
+    assert usual.with_more(Drift.since(other)).matches == {"0>1": 2.0, "0>1.2": 9.0}

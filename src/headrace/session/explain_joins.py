@@ -1,0 +1,42 @@
+"""What EXPLAIN says of joins of several inputs: the tree by which each runs, or why it has only one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from headrace.commands.command import AddQuery, UseTree
+from headrace.control.planning import labels_of
+from headrace.graph.graph import Graph, VertexId
+from headrace.model.join_tree import Tree, format_tree, left_deep
+from headrace.operators.multijoin.spec import MultiJoin
+from headrace.optimizer.gathering import ungathered
+from headrace.plan.nodes import Node
+
+
+def explain_joins(plan: Node, graph: Graph, query: AddQuery | None, trees: Mapping[VertexId, UseTree]) -> str:
+    """Return the trees of a graph's joins, those in force if it is that of a query that runs, and what has no others.
+
+    Nothing if it has no join of three inputs or more.
+    """
+    running = {vertex.spec: vertex.id for vertex in (() if query is None else query.graph)}
+    parts: list[str] = []
+    for vertex in graph:
+        spec = vertex.spec
+        if isinstance(spec, MultiJoin):
+            labels = labels_of(spec)
+            used = trees.get(running[spec]) if spec in running else None
+            tree = left_deep(range(len(labels))) if used is None else used.tree
+            verb = "runs" if spec in running else "begins"
+            parts.append("\n".join([f"join {verb} as {format_tree(tree, labels)}", *_drawn(tree, labels)]))
+    parts += [f"{', '.join(kept.labels)} are joined in the order of FROM: {kept.why}" for kept in ungathered(plan)]
+    return "\n\n".join(parts)
+
+
+def _drawn(tree: Tree, labels: tuple[str, ...], indent: str = "  ", *, is_root: bool = True) -> Iterator[str]:
+    """Yield a line for each input and each join of a tree."""
+    if isinstance(tree, int):
+        yield indent + labels[tree]
+        return
+    yield f"{indent}{'results' if is_root else 'stored pairs' if len(tree.children) == 2 else 'stored combinations'} of"
+    for child in tree.children:
+        yield from _drawn(child, labels, indent + "  ", is_root=False)
