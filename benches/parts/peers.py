@@ -35,7 +35,7 @@ def run(
             ]
             frame = query.frame(*sources)
             if sink == "noop":
-                frame = _observed(frame, query)
+                frame = observed(frame, query)
             writer = frame.writeStream.option("checkpointLocation", f"{folder}/checkpoint/{name}").trigger(
                 availableNow=True
             )
@@ -57,10 +57,13 @@ def run(
                 batch_ms,
                 {name: sums_of(Path(folder) / "out" / name, query) for name, query in queries.items()},
             )
-        return Outcome(seconds, batch_ms, {name: _sums(progress[name], query) for name, query in queries.items()})
+        return Outcome(
+            seconds, batch_ms, {name: observed_sums(progress[name], query) for name, query in queries.items()}
+        )
 
 
-def _observed(frame: Any, query: Query) -> Any:
+def observed(frame: Any, query: Query) -> Any:
+    """Return a frame that sums its rows on the way."""
     from pyspark.sql.functions import expr
 
     sums = [
@@ -70,7 +73,8 @@ def _observed(frame: Any, query: Query) -> Any:
     return frame.observe("sums", *sums)
 
 
-def _sums(progress: list[Any], query: Query) -> Sums:
+def observed_sums(progress: list[Any], query: Query) -> Sums:
+    """Return the sums of all micro-batches."""
     sums = dict.fromkeys(query.sums, 0.0)
     for batch in progress:
         observed = batch.observedMetrics.get("sums")

@@ -1,0 +1,274 @@
+"""Joins of three and four streams whose best plan changes: plans that change by themselves beside fixed ones and Spark.
+
+In each phase one stream rarely has a key of the others. Joining it first leaves little to do, and joining the others
+first stores pairs that nobody needs. Each fixed plan runs over all phases; the least work of any of them in a phase is
+that of the best plan. Work is the time that the join takes in all buckets. Throughput follows from the time between the
+ends of micro-batches. All results are compared with DuckDB's, as multisets.
+
+Plain Spark joins the same files in the order of the first plan, with its noop sink, which favors it. Both read a file
+of each stream per micro-batch.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from unittest.mock import patch
+
+from benches.parts import peers
+from benches.parts.drifting import COLUMNS, Drifting, write_drifting
+from benches.parts.ours import sums_of
+from benches.parts.outcome import Outcome, check_equal
+from benches.parts.query import Query
+
+from headrace.driver.moment import Moment
+from headrace.experiments.experiment import Panel, Series
+from headrace.hosts.spark.starting.context import session_for
+from headrace.model.join_tree import format_tree
+from headrace.session import Session
+
+#: Where a plan of a run comes from: a fixed one, the optimizer, or joins of two inputs each.
+AUTO, BINARY = "auto", "binary"
+#: Targets: auto's work against the best plans, its throughput against the plan that is wrong, its overhead without
+#: drift, the box against binary vertices, and against plain Spark.
+TARGETS = {"work": 1.15, "throughput": 2.0, "overhead": 1.03, "binary": 1.0, "spark": 10.0}
+#: Micro-batches of a phase that do not count in a throughput of steady work.
+_WARM = 3
+Host = Literal["spark", "local"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Streams, the rare stream of each phase, the plan that is right in each phase, and sizes."""
+
+    name: str
+    streams: str
+    phases: str
+    plans: Mapping[str, str]  # by the rare stream; the plan of one is wrong for the other
+    others: tuple[str, ...]  # further fixed plans
+    per_file: int
+    matches: int
+    share: float
+
+
+THREE = Case("three streams", "abc", "acac", {"a": "((a b) c)", "c": "((b c) a)"}, ("mjoin",), 20_000, 8, 0.02)
+FOUR = Case(
+    "four streams", "abcd", "adad", {"a": "(((a b) c) d)", "d": "(((c d) b) a)"}, ("((a b) (c d))",), 10_000, 3, 0.02
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch: its phase, the tuples taken, seconds since the one before, seconds of work, and the plan."""
+
+    phase: int
+    tuples: int
+    seconds: float
+    work: float
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the query, with what the optimizer said of it."""
+
+    batches: tuple[Batch, ...]
+    sums: Mapping[str, float]
+    decisions: tuple[str, ...]
+
+    def work(self, phases: Iterable[int]) -> float:
+        return sum(batch.work for batch in self.batches if batch.phase in phases)
+
+    def seconds(self, phases: Iterable[int]) -> float:
+        return sum(batch.seconds for batch in self.batches if batch.phase in phases)
+
+    def rate(self, phases: Iterable[int]) -> float:
+        """Return tuples per second, of the whole time of some phases."""
+        return sum(batch.tuples for batch in self.batches if batch.phase in phases) / self.seconds(phases)
+
+    def steady(self, phases: Iterable[int]) -> float:
+        """Return the median seconds of a micro-batch of some phases."""
+        kept = [[batch.seconds for batch in self.batches if batch.phase == phase][_WARM:] for phase in phases]
+        return statistics.median(second for series in kept for second in series)
+
+
+def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
+    """Measure both cases (quick: three streams, two phases)."""
+    figures: dict[str, Any] = {
+        "bench": "plans",
+        "title": "Plans that change with the data, " + ("quick" if quick else "full"),
+        "cases": {},
+        "rows": [],
+        "notes": [],
+        "panels": [],
+    }
+    if host == "spark":
+        session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    for case in (THREE,) if quick else (THREE, FOUR):
+        if only in case.name:
+            with tempfile.TemporaryDirectory(prefix="drifting-") as folder:
+                _measure(case, Path(folder), figures, host, quick=quick)
+    load = ", ".join(f"{mean:.1f}" for mean in os.getloadavg())
+    figures["notes"].append(f"load of the machine at the end: {load}")
+    return figures
+
+
+def _measure(case: Case, folder: Path, figures: dict[str, Any], host: Host, *, quick: bool) -> None:
+    def write(name: str, phases: str, files: int) -> Drifting:
+        return write_drifting(
+            folder / name,
+            streams=case.streams,
+            phases=phases,
+            files=files,
+            per_file=case.per_file,
+            matches=case.matches,
+            share=case.share,
+        )
+
+    first, last = case.plans
+    data = write("drifting", case.phases[:2] if quick else case.phases, 40 if quick else 60)
+    run(write("warm", case.phases[:2], 4), "mjoin", host)
+    fixed = {plan: run(data, plan, host) for plan in (*case.plans.values(), *(() if quick else case.others))}
+    auto = run(data, AUTO, host)
+    same = [*fixed.values(), auto]
+    assert all(other.sums == auto.sums for other in same), "plans disagree"
+    phases = range(len(data.phases))
+    best = {phase: min(fixed, key=lambda plan: fixed[plan].work([phase])) for phase in phases}
+    ideal = sum(fixed[plan].work([phase]) for phase, plan in best.items())
+    add = _Adding(figures, case.name)
+    add("auto's work to the best plan of each phase", auto.work(phases), {"best": ideal}, "s", "work", is_most=True)
+    start = case.plans[first]
+    wrong = [phase for phase, rare in enumerate(data.phases) if rare == last]
+    add("in phases in which the first plan is wrong", auto.rate(wrong), {"first plan": fixed[start].rate(wrong)},
+        "tuples/s", "throughput")  # fmt: skip
+    figures["panels"].append(_panel(case, {**fixed, AUTO: auto}))
+    figures["notes"] += [f"{case.name}, {AUTO}: {decision}" for decision in auto.decisions]
+    for plan, each in {**fixed, AUTO: auto}.items():
+        by_phase = "; ".join(
+            f"{data.phases[phase]} rare: {each.rate([phase]):,.0f} tuples/s, {each.work([phase]):.1f} s of work"
+            for phase in phases
+        )
+        figures["notes"].append(f"{case.name}, {plan}: {by_phase}")
+    shutil.rmtree(data.folder)
+    _without_drift(case, write("steady", first, 20 if quick else 60), add, host, rounds=2 if quick else 3)
+    if host == "spark":
+        _beside_spark(case, write("short", first, 8 if quick else 12), add)
+
+
+def _without_drift(case: Case, data: Drifting, add: _Adding, host: Host, *, rounds: int) -> None:
+    """Measure the plan that stays right: fixed, watched by the optimizer, and as joins of two inputs each, in turn."""
+    plan = case.plans[case.phases[0]]
+    runs: dict[str, list[Run]] = {plan: [], AUTO: [], BINARY: []}
+    for turn in range(rounds):
+        for name in list(runs) if turn % 2 else list(runs)[::-1]:
+            runs[name].append(run(data, name, host))
+    steady = {name: statistics.median(each.steady([0]) for each in tries) for name, tries in runs.items()}
+    part = len(data.streams) * data.per_file
+    rates = {name: part / seconds for name, seconds in steady.items()}
+    add("auto's time without drift", 1e3 * steady[AUTO], {"off": 1e3 * steady[plan]}, "ms", "overhead", is_most=True)
+    add("a fixed tree to binary vertices", rates[plan], {BINARY: rates[BINARY]}, "tuples/s", "binary")
+
+
+def _beside_spark(case: Case, data: Drifting, add: _Adding) -> None:
+    """Measure the plan that is right, and Spark's joins in the same order."""
+    mine = run(data, case.plans[case.phases[0]], "spark")
+    theirs = peer(data)
+    check_equal(case.name, Outcome(0.0, (), {"met": mine.sums}), theirs)
+    part = len(data.streams) * data.per_file
+    rates = part / mine.steady([0]), 1e3 * part / theirs.median_ms(_WARM)
+    add("beside plain Spark's joins", rates[0], {"spark": rates[1]}, "tuples/s", "spark")
+
+
+def run(data: Drifting, plan: str, host: Host) -> Run:
+    """Run the query to the end of the files; compare its results with DuckDB's."""
+    gc.collect()
+    moments: list[Moment] = []
+    with tempfile.TemporaryDirectory(prefix="plans-") as name, ExitStack() as stack:
+        folder = Path(name)
+        if plan == BINARY:
+            stack.enter_context(patch("headrace.session.compile.gather_joins", lambda node: node))
+        session = stack.enter_context(Session(folder / "checkpoint", host=host, limit=data.per_file))
+        session.deployment.delivery.watchers.append(moments.append)
+        fixed = "" if plan in (AUTO, BINARY) else f";\nALTER QUERY met SET plan = '{plan}'"
+        session.execute(data.script(folder / "out") + fixed)
+        session.drain()
+        decisions = tuple(f"{each[1]}: {each[-1]}" for each in session.execute("SHOW DECISIONS")[0].rows)
+        difference = data.check(folder / "out")
+        if not difference.is_none:
+            raise AssertionError(f"{plan}: not DuckDB's results: {difference}")
+        query = Query("", lambda *frames: frames[0], "k", data.sums())
+        sums = sums_of(folder / "out", query)
+    return Run(tuple(_batches(data, moments)), sums, decisions)
+
+
+def _batches(data: Drifting, moments: Sequence[Moment]) -> Iterable[Batch]:
+    read = 0
+    for before, moment in itertools.pairwise(moments):
+        counts = {name: stream.tuples for name, stream in moment.statistics.streams.items()}
+        total = sum(counts.values())
+        tuples, read = total - read, total
+        if tuples <= 0:
+            continue
+        file = (total - 1) // (len(data.streams) * data.per_file)
+        boxes = moment.observation.boxes.values()
+        work = sum(box.busy_ns for box in boxes) / 1e9
+        plan = next((format_tree(box.tree, data.streams) for box in boxes if box.tree is not None), BINARY)
+        yield Batch(data.phase_at(file), tuples, (moment.now - before.now) / 1e6, work, plan)
+
+
+def peer(data: Drifting) -> Outcome:
+    """Run plain Spark's joins over the same files."""
+    spark = session_for()
+    query = Query("", lambda *frames: frames[0], "k", data.sums())
+    with tempfile.TemporaryDirectory(prefix="spark-plans-") as folder:
+        sources = [
+            spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(data.folder / name))
+            for name in data.streams
+        ]
+        frame = peers.observed(data.frame(sources), query)
+        began = time.perf_counter()
+        writer = frame.writeStream.option("checkpointLocation", folder).trigger(availableNow=True)
+        running = writer.format("noop").start()
+        running.awaitTermination()
+        seconds = time.perf_counter() - began
+        progress = running.recentProgress
+    batch_ms = tuple(float(each.durationMs["triggerExecution"]) for each in progress)
+    return Outcome(seconds, (batch_ms,), {"met": peers.observed_sums(progress, query)})
+
+
+class _Adding:
+    """Adds a row to the figures."""
+
+    def __init__(self, figures: dict[str, Any], case: str) -> None:
+        self._figures, self._case = figures, case
+
+    def __call__(
+        self, what: str, ours: float, peer: Mapping[str, float], unit: str, target: str, *, is_most: bool = False
+    ) -> None:
+        (other,) = peer.values()
+        ratio, limit = ours / other, TARGETS[target]
+        verdict = "met" if (ratio <= limit if is_most else ratio >= limit) else "missed"
+        row = {"case": f"{self._case}: {what}", "ours": ours, "peers": dict(peer), "unit": unit, "ratio": ratio}
+        row |= {"target": limit, "verdict": verdict}
+        self._figures["rows"].append(row)
+        self._figures["cases"].setdefault(self._case, {})[target] = row
+
+
+def _panel(case: Case, runs: Mapping[str, Run]) -> Panel:
+    """Draw the work of each micro-batch over the share of the input that was read."""
+    series = []
+    for name, each in runs.items():
+        count = len(each.batches)
+        points = tuple((100 * number / count, 1e3 * batch.work) for number, batch in enumerate(each.batches))
+        series.append(Series(name, points, "line" if name == AUTO else "dashed"))
+    return Panel(f"{case.name}: work of the join", "input read (%)", "ms per micro-batch", tuple(series))
