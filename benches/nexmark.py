@@ -40,7 +40,7 @@ SEED = 11
 PARTITIONS = 2
 #: Single rows two days later close Spark's windows.
 _TAIL_US = BASE_US + 2 * 86_400_000_000
-_TAILS = 2
+_TAILS = 4
 
 
 @dataclass(frozen=True, slots=True)

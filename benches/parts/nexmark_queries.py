@@ -113,7 +113,8 @@ QUERIES: dict[str, Query] = {
           QUALIFY rank() OVER (PARTITION BY 1 ORDER BY price DESC) = 1""",
         f'SELECT auction, price, bidder, "at" FROM bid QUALIFY rank() OVER (PARTITION BY {_W} ORDER BY price DESC) = 1',
         """SELECT b.auction, b.price, b.bidder, b.at FROM bid AS b JOIN (
-            SELECT max(price) AS highest, window_time(window) AS until FROM bid GROUP BY window(at, '10 seconds')) AS m
+            SELECT highest, window_time(w) AS until FROM (
+              SELECT max(price) AS highest, window AS w FROM bid GROUP BY window(at, '10 seconds'))) AS m
           ON b.price = m.highest AND b.at BETWEEN m.until - INTERVAL 9.999999 SECONDS AND m.until""",
     ),
     "q8": Query(

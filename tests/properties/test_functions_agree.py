@@ -16,7 +16,7 @@ from headrace.model.expressions.expression import Call, Cast, Column, Expr, Lite
 from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.schema import Field
 from headrace.model.time import DAY
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.kernels import KERNELS
 from headrace.testing.oracle.expressions import value_of
@@ -28,6 +28,11 @@ N, L, D, S, B = Type.INT, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.BOOLEAN
 T, A, V, Y = Type.TIMESTAMP, Type.DATE, Type.INTERVAL, Type.BINARY
 
 M, M4, WIDE, LONG = DecimalType(10, 2), DecimalType(12, 4), DecimalType(38, 10), DecimalType(38, 0)
+
+XS, WS, XXS = ArrayType(L), ArrayType(S), ArrayType(ArrayType(L))
+PAIR = StructType((("a", L), ("b", S)))
+SX, XS_OF_PAIRS, MI, MP = MapType(S, L), ArrayType(PAIR), MapType(L, S), MapType(S, ArrayType(L))
+NESTED = (XS, WS, XXS, PAIR, SX, XS_OF_PAIRS, MI, MP)
 
 #: Within a few centuries, so that Python's datetime can follow.
 INSTANTS = (
@@ -61,6 +66,21 @@ VALUES: dict[DataType, st.SearchStrategy[Any]] = {
     Y: st.binary(max_size=6) | TEXT.map(str.encode),
     **{type_: decimals(type_) for type_ in (M, M4, WIDE, LONG)},
 }
+
+
+def nested(type_: DataType) -> st.SearchStrategy[Any]:
+    match type_:
+        case ArrayType(element=element):
+            return st.lists(st.none() | nested(element), max_size=4)
+        case MapType(key=key, of=of):
+            return st.dictionaries(nested(key), st.none() | nested(of), max_size=3)
+        case StructType(fields=fields):
+            return st.fixed_dictionaries({name: st.none() | nested(kind) for name, kind in fields})
+        case _:
+            return st.integers(-2, 3) if type_ is L else TEXT
+
+
+VALUES |= {type_: nested(type_) for type_ in NESTED}
 SMALL = st.integers(-2, 7)
 ROWS, EXAMPLES = 12, int(os.environ.get("HEADRACE_EXAMPLES", "3"))
 
@@ -115,12 +135,57 @@ _UNIT = lit(
         ["millisecond", "microsecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year"]
     ),
 )
+_SETS: list[list[Argument]] = [[XS, XS], [WS, WS], [XXS, XXS], [XS_OF_PAIRS, XS_OF_PAIRS]]
+_ELEMENTS: list[list[Argument]] = [[XS, lit(L, SMALL)], [WS, S], [XXS, XS], [XS_OF_PAIRS, PAIR]]
+_DOCUMENTS = lit(
+    S,
+    st.sampled_from(
+        ['{"a": 1, "b": "x"}', '{"a": "1", "b": null}', '{"b": [1, 2]}', "[1, null, 2]", "{", "", "null", '{"a": 1.5}']
+    ),
+)
+_SCHEMA = lit(S, st.just("a BIGINT, b STRING"))
+#: The types of calls that depend on names.
+TYPED: dict[str, DataType] = {"from_json-0": PAIR, "from_json-1": XS, "from_json-2": SX, "named_struct-0": PAIR}
+TYPED |= {"field-0": L, "field-1": S}
+_EQUAL: list[list[Argument]] = [*_PAIRS, [XS, XS], [PAIR, PAIR], [XXS, XXS]]
 SIGNATURES: dict[str, list[list[Argument]]] = {
+    "field": [[PAIR, lit(S, st.just("a"))], [PAIR, lit(S, st.just("b"))]],
+    "item": [[XS, lit(L, SMALL)], [XS, N], [SX, S], [SX, lit(S, TEXT)], [MI, lit(L, SMALL)], [MP, S]],
+    "element_at": [[XS, lit(L, SMALL)], [WS, N], [SX, S], [XXS, lit(L, SMALL)]],
+    "array": [[L, L], [S], [XS, XS], [PAIR, PAIR], [lit(L, SMALL), lit(L, SMALL)]],
+    "named_struct": [[lit(S, st.just("a")), L, lit(S, st.just("b")), S]],
+    "map": [[S, L], [S, L, S, L], [L, S], [S, XS]],
+    "map_from_arrays": [[WS, XS], [XS, WS]],
+    "size": [[XS], [SX], [XXS]],
+    "array_contains": _ELEMENTS,
+    "array_position": _ELEMENTS,
+    "array_append": _ELEMENTS,
+    "array_remove": _ELEMENTS,
+    "array_distinct": [[XS], [WS], [XXS], [XS_OF_PAIRS]],
+    **dict.fromkeys(("array_union", "array_intersect", "array_except", "arrays_overlap"), _SETS),
+    "array_sort": [[XS], [WS]],
+    "sort_array": [[XS], [WS], [XS, B], [WS, lit(B, st.booleans())]],
+    "array_min": [[XS], [WS]],
+    "array_max": [[XS], [WS]],
+    "array_join": [[WS, lit(S, TEXT)], [WS, S, S]],
+    "slice": [[XS, lit(L, SMALL), lit(L, SMALL)], [WS, N, N]],
+    "flatten": [[XXS]],
+    "map_keys": [[SX], [MI]],
+    "map_values": [[SX], [MP]],
+    "map_contains_key": [[SX, S], [MI, lit(L, SMALL)]],
+    "split": [
+        [S, lit(S, st.sampled_from([",", " ", "[ab]", "a*", "\\.", ""]))],
+        [S, lit(S, st.sampled_from(["a", "[ab]+"])), lit(L, SMALL)],
+    ],
+    "to_json": [[XS], [PAIR], [SX], [XS_OF_PAIRS], [MP]],
+    "from_json": [[_DOCUMENTS, _SCHEMA], [_DOCUMENTS, _SCHEMA], [S, _SCHEMA]],
     "and": [[B, B]],
     "or": [[B, B]],
     "not": [[B]],
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">=", "<=>", "nullif", "greatest", "least", "coalesce"), _PAIRS),
-    "is_null": [[L], [S], [D], [T]],
+    **dict.fromkeys(("<", "<=", ">", ">=", "greatest", "least"), _PAIRS),
+    **dict.fromkeys(("=", "<>", "<=>", "nullif"), _EQUAL),
+    "coalesce": [*_PAIRS, [XS, XS], [SX, SX, SX]],
+    "is_null": [[L], [S], [D], [T], [XS], [SX]],
     "in": [
         [L, L, L],
         [S, S, S],
@@ -214,7 +279,7 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     **{name: [[lit(L, SMALL)]] for name in ("timestamp_seconds", "timestamp_millis", "timestamp_micros")},
 }
 CASES = [
-    pytest.param(name, signature, id=f"{name}-{i}")
+    pytest.param(name, signature, TYPED.get(f"{name}-{i}"), id=f"{name}-{i}")
     for name, signatures in SIGNATURES.items()
     for i, signature in enumerate(signatures)
 ]
@@ -224,8 +289,8 @@ def test_every_function_is_compared():
     assert set(SIGNATURES) == set(FUNCTIONS) == set(KERNELS) == set(SCALARS)
 
 
-@pytest.mark.parametrize(("name", "signature"), CASES)
-def test_kernel_and_oracle_agree(name, signature):
+@pytest.mark.parametrize(("name", "signature", "type_"), CASES)
+def test_kernel_and_oracle_agree(name, signature, type_):
     @settings(deadline=None, max_examples=EXAMPLES, database=None, derandomize=True)
     @given(data=st.data())
     def run(data):
@@ -245,7 +310,7 @@ def test_kernel_and_oracle_agree(name, signature):
             for row, value in zip(rows, values, strict=True):
                 row[f"c{i}"] = value
             args.append(Column(f"c{i}", argument))
-        check(name, tuple(args), columns or [pl.Series("one", [1] * ROWS)], rows)
+        check(name, tuple(args), columns or [pl.Series("one", [1] * ROWS)], rows, type_)
 
     run()
 
@@ -286,8 +351,14 @@ def test_casts_agree(data, source, target):
     compare(expr, [column(Field("c", source), values)], [{"c": value} for value in values])
 
 
-def check(name: str, args: tuple[Expr, ...], columns: list[pl.Series], rows: list[dict[str, Any]]) -> None:
-    type_ = FUNCTIONS[name].typing([arg.type for arg in args])
+def check(
+    name: str,
+    args: tuple[Expr, ...],
+    columns: list[pl.Series],
+    rows: list[dict[str, Any]],
+    type_: DataType | None = None,
+) -> None:
+    type_ = type_ or FUNCTIONS[name].typing([arg.type for arg in args])
     assert type_ is not None, f"{name} does not take {[arg.type for arg in args]}"
     compare(Call(name, args, type_), columns, rows)
 

@@ -15,9 +15,10 @@ from headrace.connectors.options import near
 from headrace.connectors.push_keys import PushKeys, mark_of
 from headrace.connectors.spool import stream_spool
 from headrace.errors import NameFault, SourceFault
+from headrace.model.nested_values import shaped
 from headrace.model.page import Page
 from headrace.model.schema import Field, Schema
-from headrace.model.types import DecimalType
+from headrace.model.types import DecimalType, is_nested
 
 
 def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]], mark: str = "") -> None:
@@ -88,6 +89,8 @@ class MemorySink:
 def _column(field: Field, values: list[Any]) -> pl.Series:
     if isinstance(field.type, DecimalType):
         return _decimals(field, field.type, values)
+    if is_nested(field.type):
+        return _nested(field, values)
     plain = [_plain(value) for value in values]
     try:
         return pl.Series(field.name, plain, dtype=field.type.polars)
@@ -115,6 +118,16 @@ def _decimals(field: Field, type_: DecimalType, values: list[Any]) -> pl.Series:
         if value is not None and after is None:
             raise SourceFault(f"row {number}: {reason(value, field.name, type_)}")
     return column.rename(field.name)
+
+
+def _nested(field: Field, values: list[Any]) -> pl.Series:
+    done: list[Any] = []
+    for number, value in enumerate(values):
+        try:
+            done.append(shaped(value, field.type))
+        except (ValueError, OverflowError) as error:
+            raise SourceFault(f"row {number}: column {field.name}: {error}") from error
+    return pl.Series(field.name, done, dtype=field.type.polars)
 
 
 def _plain(value: Any) -> Any:

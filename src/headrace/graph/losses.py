@@ -101,6 +101,7 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
             | specs.SlidingAggregate()
             | specs.TableJoin()
             | specs.Union()
+            | specs.Unnest()
             | specs.WhileAggregate()
         ):
             return False

@@ -71,6 +71,9 @@ class _Lowering:
                 return self.add(
                     specs.Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry, paced=paced)
                 )
+            case nodes.Unnest():
+                unnesting = specs.Unnest(node.of, node.names, node.place, node.first, node.outer, node.kept)
+                return self.add(unnesting, self.lower(node.input, expiry=expiry, paced=paced))
             case nodes.Union():
                 return self.add(specs.Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
             case nodes.Pace():

@@ -45,6 +45,8 @@ _PLACELESS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Null, 
 _NAMES = parser.Parser.ID_VAR_TOKENS - {TokenType.ALL, TokenType.DISTINCT} | {TokenType.IDENTIFIER}
 #: The ends of a query that say when results come.
 _EMITS = (("EMIT", "CHANGES"), ("EMIT", "FINAL"), ("EMIT", "ON", "WINDOW", "CLOSE"))
+#: Keywords that are functions before a parenthesis.
+_CALLED = (TokenType.WINDOW, TokenType.SESSION, TokenType.STRUCT, TokenType.MAP, TokenType.ARRAY)
 #: How the second item of a JOIN may follow the first.
 _MODES = ("RECENT", "CHRONICLE")
 #: How a JOIN may speak to those before it, and what may stand between that and JOIN.
@@ -197,6 +199,8 @@ class Headrace(Dialect):
                     self.raise_error("expected SELECT after the parenthesis")
                 self._match_r_paren()
                 item = exp.Subquery(this=query)
+            elif self._is_unnest() or self._match(TokenType.LATERAL):
+                return self._parse_generator(alias_tokens)
             elif is_table_function([token.text.upper() for token in self._tokens[self._index : self._index + 2]]):
                 item = self._parse_table_function()
             else:
@@ -213,6 +217,22 @@ class Headrace(Dialect):
                 item.set("alias", alias)
                 self._parse_stream_window(item)  # some write it after the alias
             return item
+
+        def _is_unnest(self) -> bool:
+            return bool(self._match_text_seq("UNNEST", advance=False)) and self._next.token_type == TokenType.L_PAREN
+
+        def _parse_generator(self, alias_tokens: Collection[TokenType] | None) -> exp.Expr:
+            """Parse UNNEST(xs) [WITH ORDINALITY] [AS u(x)], and explode(xs) after LATERAL."""
+            name = self._curr
+            self._advance()
+            if not self._match(TokenType.L_PAREN):
+                self.raise_error("expected a function such as explode(xs) after LATERAL", name)
+            call = exp.Anonymous(this=name.text, expressions=self._parse_csv(self._parse_disjunction))
+            self._match_r_paren(call)
+            call.update_positions(name)
+            ordinality = bool(self._match_text_seq("WITH", "ORDINALITY"))
+            alias = self._parse_table_alias(alias_tokens=alias_tokens or self.TABLE_ALIAS_TOKENS)
+            return exp.Lateral(this=call, ordinality=ordinality, alias=alias)
 
         def _parse_table_function(self) -> exp.Expr:
             start, depth = self._index, 0
@@ -312,10 +332,10 @@ def _without_emit(tokens_: Sequence[Token]) -> tuple[Sequence[Token], EmitClause
 
 
 def _named_functions(tokens_: Sequence[Token]) -> list[Token]:
-    """Return the tokens with `window(` and `session(` as calls: these words are keywords of SQL elsewhere."""
+    """Return the tokens with `window(`, `struct(` and the like as calls: these words mean something else elsewhere."""
     named = list(tokens_)
     for index, (token, following) in enumerate(pairwise(tokens_)):
-        if token.token_type in (TokenType.WINDOW, TokenType.SESSION) and following.token_type == TokenType.L_PAREN:
+        if token.token_type in _CALLED and following.token_type == TokenType.L_PAREN:
             named[index] = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
     return named
 

@@ -15,7 +15,9 @@ from headrace.language.names import near
 _AS_AN_EVENT = "write the pattern as an event: CREATE EVENT e AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.id = b.id"
 _NO_CHANGES = "rows are not changed by statements; the source of a stream or table brings them"
 _NO_EMIT = "leave EMIT out: the result of a window comes when the window is complete, every other result at once"
-_NO_NESTING = "arrays, maps and structs are not supported yet; keep the value as STRING"
+_FIELDS = "write its fields: STRUCT<id: INT, name: STRING>"
+_JSON_TYPE = "keep it as STRING and read it with get_json_object or from_json, or declare ARRAY, MAP or STRUCT"
+_UNNEST = "write it alone in SELECT, or in FROM: FROM s CROSS JOIN UNNEST(xs) AS u(x)"
 _NO_TRANSACTION = "leave it out: the statements of a script take effect together, or none does"
 _OWN_AGGREGATE = "define it with CREATE AGGREGATE name(TYPE) RETURNS TYPE FROM PYTHON 'module:Class'"
 _SEQUENCE = "write a SEQUENCE b for 'a, then b'"
@@ -171,14 +173,13 @@ STREAM_CLAUSES = {
 
 #: By the name of a type, without its arguments.
 TYPES = {
-    "NUMERIC": "NUMERIC is not supported yet; BIGINT holds whole units such as cents, DOUBLE about 15 digits",
-    "ARRAY": _NO_NESTING,
-    "MAP": _NO_NESTING,
-    "STRUCT": _NO_NESTING,
-    "ROW": _NO_NESTING,
-    "JSON": _NO_NESTING,
-    "JSONB": _NO_NESTING,
-    "VARIANT": _NO_NESTING,
+    "ARRAY": "write the type of its elements: ARRAY<INT>",
+    "MAP": "write the types of its keys and values: MAP<STRING, INT>",
+    "STRUCT": _FIELDS,
+    "ROW": _FIELDS,
+    "JSON": _JSON_TYPE,
+    "JSONB": _JSON_TYPE,
+    "VARIANT": _JSON_TYPE,
     "UUID": "write STRING",
     "TIME": "a time of day is not supported yet; keep it as STRING",
     "HUGEINT": "write BIGINT, which holds 64 bits",
@@ -186,8 +187,8 @@ TYPES = {
     "DATETIME": "write TIMESTAMP",
     "SERIAL": "write INT or BIGINT; numbers are not generated",
     "BIGSERIAL": "write BIGINT; numbers are not generated",
-    "MONEY": "write BIGINT for cents, or DOUBLE",
-    "MULTISET": _NO_NESTING,
+    "MONEY": "write DECIMAL(18, 2)",
+    "MULTISET": "write ARRAY<INT>",
 }
 
 #: By the name of a function.
@@ -216,17 +217,17 @@ FUNCTIONS = {
     "session_end": _WINDOW_ENDS,
     "current_watermark": "a query cannot read the watermark; late tuples are in a side stream such as bids.late",
     "proctime": "write rowtime; a stream with TIMESTAMP INTERNAL is stamped when its tuples arrive",
-    "explode": _NO_NESTING,
-    "unnest": _NO_NESTING,
-    "flatten": _NO_NESTING,
+    "explode": _UNNEST,
+    "explode_outer": _UNNEST,
+    "posexplode": _UNNEST,
+    "posexplode_outer": _UNNEST,
+    "inline": _UNNEST,
+    "unnest": _UNNEST,
     "json_value": _JSON_COLUMNS,
     "json_extract": _JSON_COLUMNS,
     "to_char": "write date_format(t, 'yyyy-MM-dd HH:mm')",
     "timestamptostring": "write date_format(t, 'yyyy-MM-dd HH:mm')",
     "stringtotimestamp": "write to_timestamp(s, 'yyyy-MM-dd HH:mm')",
-    "split": _NO_NESTING,
-    "from_json": _JSON_COLUMNS,
-    "to_json": "a sink writes JSON records with format 'json'",
     "extractjsonfield": _JSON_COLUMNS,
     "json_query": _JSON_COLUMNS,
     "jsonb_extract_path": _JSON_COLUMNS,

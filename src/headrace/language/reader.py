@@ -12,6 +12,7 @@ from headrace.errors import Span, SyntaxFault, TypeFault
 from headrace.language import other_systems
 from headrace.language.names import DECIMAL_NAMES, DEFAULT_DECIMAL, TYPE_NAMES, decimal_type, did_you_mean
 from headrace.language.syntax.names import Name
+from headrace.language.type_text import NESTED_NAMES, read_type
 from headrace.model.option import Option
 from headrace.model.python_target import PythonTarget
 from headrace.model.time import UNITS, parse_duration
@@ -29,7 +30,15 @@ def span_of(token: Token) -> Span:
 def no_type(written: str, span: Span | None) -> TypeFault:
     """Return the error about a type that does not exist."""
     name = re.split(r"[(<\s]", written.upper(), maxsplit=1)[0]
-    known = ", ".join([*(type_.value for type_ in Type if type_ is not Type.NULL), "DECIMAL(p, s)"])
+    known = ", ".join(
+        [
+            *(type_.value for type_ in Type if type_ is not Type.NULL),
+            "DECIMAL(p, s)",
+            "ARRAY<t>",
+            "MAP<k, v>",
+            "STRUCT<name: t>",
+        ]
+    )
     hint = did_you_mean(name, TYPE_NAMES, elsewhere=other_systems.TYPES, otherwise=f"types are {known}")
     wrong = "is not supported" if name in other_systems.TYPES else "does not exist"
     return TypeFault(f"type {written!r} {wrong}", span=span, hint=hint)
@@ -135,6 +144,8 @@ class Reader:
 
     def type(self) -> DataType:
         """Read a type name such as BIGINT, DECIMAL(10, 2), VARCHAR(20) or TIMESTAMP(3); a length has no effect."""
+        if self.word() in NESTED_NAMES and self.word(1) == "<":
+            return self._nested()
         name = self.name("a type")
         if name.text.upper() in DECIMAL_NAMES:
             return self._decimal(name.span)
@@ -144,6 +155,18 @@ class Reader:
         if type_ in (Type.STRING, Type.TIMESTAMP, Type.BINARY) and self.accept("("):
             self.integer("a length")
             self.expect(")")
+        return type_
+
+    def _nested(self) -> DataType:
+        """Read ARRAY<...>, MAP<...> or STRUCT<...> from the text: `>>` is one token elsewhere."""
+        start = self.tokens[self.position].start
+        try:
+            type_, end = read_type(self.text, start)
+        except ValueError as error:
+            hint = "write for example ARRAY<INT>, MAP<STRING, DOUBLE> or STRUCT<id: INT, name: STRING>"
+            raise TypeFault(str(error), span=self.here(), hint=hint) from error
+        while not self.done and self.tokens[self.position].start < end:
+            self.position += 1
         return type_
 
     def _decimal(self, span: Span | None) -> DataType:

@@ -6,7 +6,7 @@ import enum
 from typing import TypeAlias
 
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, field
 
 #: Digits that a DECIMAL may have.
 MOST_DIGITS = 38
@@ -65,8 +65,71 @@ class DecimalType(Struct, frozen=True, tag_field="type", tag="decimal"):
         return True
 
 
+class _Nested(Struct, frozen=True):
+    """What types that hold several values have in common."""
+
+    @property
+    def is_integer(self) -> bool:
+        return False
+
+    @property
+    def is_numeric(self) -> bool:
+        return False
+
+
+class ArrayType(_Nested, frozen=True, tag_field="type", tag="array"):
+    """Lists of values."""
+
+    element: DataType
+
+    @property
+    def value(self) -> str:
+        """Return the type as SQL writes it."""
+        return f"ARRAY<{self.element.value}>"
+
+    @property
+    def polars(self) -> pl.DataType:
+        return pl.List(self.element.polars)
+
+
+class MapType(_Nested, frozen=True, tag_field="type", tag="map"):
+    """Values by key."""
+
+    key: DataType
+    of: DataType = field(name="value")
+
+    @property
+    def value(self) -> str:
+        """Return the type as SQL writes it."""
+        return f"MAP<{self.key.value}, {self.of.value}>"
+
+    @property
+    def polars(self) -> pl.DataType:
+        return pl.Map(self.key.polars, self.of.polars)
+
+
+class StructType(_Nested, frozen=True, tag_field="type", tag="struct"):
+    """Named fields."""
+
+    fields: tuple[tuple[str, DataType], ...]
+
+    @property
+    def value(self) -> str:
+        """Return the type as SQL writes it."""
+        return f"STRUCT<{', '.join(f'{name}: {type_.value}' for name, type_ in self.fields)}>"
+
+    @property
+    def polars(self) -> pl.DataType:
+        return pl.Struct({name: type_.polars for name, type_ in self.fields})
+
+    def find(self, name: str) -> tuple[str, DataType] | None:
+        """Return a field by its name, whatever the case."""
+        exact = [known for known in self.fields if known[0] == name]
+        return next(iter(exact or [known for known in self.fields if known[0].lower() == name.lower()]), None)
+
+
 #: The type of a column or an expression.
-DataType: TypeAlias = Type | DecimalType
+DataType: TypeAlias = Type | DecimalType | ArrayType | MapType | StructType
 
 _POLARS: dict[Type, pl.DataType] = {
     Type.BOOLEAN: pl.Boolean(),
@@ -93,6 +156,19 @@ def type_of(dtype: pl.DataType) -> DataType | None:
             return Type.TIMESTAMP
         case pl.Duration():
             return Type.INTERVAL
+        case pl.List() | pl.Array():
+            element = type_of(dtype.inner)  # type: ignore[arg-type]
+            return None if element is None else ArrayType(element)
+        case pl.Map():
+            key, of = type_of(dtype.key), type_of(dtype.value)  # type: ignore[arg-type]
+            return None if key is None or of is None else MapType(key, of)
+        case pl.Struct():
+            fields = [(known.name, type_of(known.dtype)) for known in dtype.fields]  # type: ignore[arg-type]
+            return (
+                StructType(tuple((name, t) for name, t in fields if t is not None))
+                if all(t is not None for _, t in fields)
+                else None
+            )
         case pl.Decimal():
             return DecimalType(dtype.precision or MOST_DIGITS, dtype.scale)
         case pl.Int8() | pl.Int16() | pl.UInt8() | pl.UInt16():
@@ -109,6 +185,8 @@ def can_cast(source: DataType, target: DataType) -> bool:
     """Return whether CAST knows how to turn values of one type into those of another."""
     if source == target or source is Type.NULL:
         return True
+    if is_nested(source) or is_nested(target):
+        return False
     match target:
         case Type.STRING:
             return True
@@ -122,7 +200,25 @@ def can_cast(source: DataType, target: DataType) -> bool:
             return source in (Type.STRING, Type.TIMESTAMP)
         case Type.BINARY:
             return source is Type.STRING
-        case Type.INTERVAL | Type.NULL:
+        case Type.INTERVAL | Type.NULL | ArrayType() | MapType() | StructType():
+            return False
+
+
+def is_nested(type_: DataType) -> bool:
+    """Return whether values of a type hold several values."""
+    return isinstance(type_, ArrayType | MapType | StructType)
+
+
+def has_map(type_: DataType) -> bool:
+    """Return whether a value may hold a MAP, which has no order and cannot be compared."""
+    match type_:
+        case MapType():
+            return True
+        case ArrayType(element=element):
+            return has_map(element)
+        case StructType(fields=fields):
+            return any(has_map(part) for _, part in fields)
+        case _:
             return False
 
 
@@ -152,7 +248,11 @@ def _wider(left: DataType, right: DataType) -> DecimalType | None:
     """Return the DECIMAL that holds the values of both; None unless both are exact and one is a DECIMAL."""
     digits = {Type.INT: (10, 0), Type.BIGINT: (20, 0)}
     places = [
-        (type_.precision, type_.scale) if isinstance(type_, DecimalType) else digits.get(type_)
+        (type_.precision, type_.scale)
+        if isinstance(type_, DecimalType)
+        else digits.get(type_)
+        if isinstance(type_, Type)
+        else None
         for type_ in (left, right)
     ]
     first, second = places

@@ -24,6 +24,7 @@ from headrace.operators.tuples.filter import Filter
 from headrace.operators.tuples.impute import Impute
 from headrace.operators.tuples.project import Project
 from headrace.operators.tuples.union import Union
+from headrace.operators.tuples.unnest import Unnest
 from headrace.operators.windows.over import Over
 from headrace.operators.windows.panes import PaneAggregate, PartialAggregate
 from headrace.operators.windows.rows_window import RowsAggregate
@@ -61,5 +62,6 @@ Spec: TypeAlias = (
     | Suppress
     | TableJoin
     | Union
+    | Unnest
     | WhileAggregate
 )

@@ -39,6 +39,8 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _predicate_faults(predicate, below.schema)
         case nodes.Project(input=below, columns=columns):
             yield from _faults_of([expr for _, expr in columns], below.schema)
+        case nodes.Unnest(input=below, of=of):
+            yield from _faults_of([of], below.schema)
         case nodes.Union(inputs=united) | nodes.Pace(inputs=united):
             if any(other.schema != united[0].schema for other in united[1:]):
                 yield "inputs of a union differ in schema"

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from headrace.errors import InternalError
 from headrace.model.events.event import Context, Event
 from headrace.model.events.output import Output, output_schema
 from headrace.model.expressions.expression import Expr
@@ -17,7 +18,7 @@ from headrace.model.frame import Frame
 from headrace.model.rank import Ranking, RankOrder
 from headrace.model.schema import Field, Schema
 from headrace.model.suppression import Suppression
-from headrace.model.types import Type
+from headrace.model.types import ArrayType, DataType, MapType, Type
 from headrace.model.window import AggregateCall, Extent, Window
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
@@ -52,6 +53,37 @@ class Project(Struct, frozen=True, tag="project"):
     @property
     def schema(self) -> Schema:
         return Schema(tuple(Field(name, expr.type) for name, expr in self.columns))
+
+
+class Unnest(Struct, frozen=True, tag="unnest", omit_defaults=True):
+    """Each tuple once for each element of an ARRAY (one name) or entry of a MAP (two), with its place if that is named.
+
+    Places count from `first`. An `outer` one keeps a tuple without elements. `kept` are the columns that stay, all if
+    None.
+    """
+
+    input: Node
+    of: Expr
+    names: tuple[str, ...]
+    place: str = ""
+    first: int = 0
+    outer: bool = False
+    kept: tuple[str, ...] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        match self.of.type:
+            case MapType(key=key, of=value):
+                types: tuple[DataType, ...] = (key, value)
+            case ArrayType(element=element):
+                types = (element,)
+            case _:
+                raise InternalError(f"{self.of.type.value} has no elements")
+        added = [Field(name, type_) for name, type_ in zip(self.names, types, strict=True)]
+        if self.place:
+            added.append(Field(self.place, Type.INT))
+        kept = [field for field in self.input.schema if self.kept is None or field.name in self.kept]
+        return Schema((*kept, *added))
 
 
 class Union(Struct, frozen=True, tag="union"):
@@ -385,6 +417,7 @@ Node: TypeAlias = (
     Scan
     | Filter
     | Project
+    | Unnest
     | Union
     | Pace
     | Join
@@ -416,6 +449,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
         case (
             Filter()
             | Project()
+            | Unnest()
             | TableJoin()
             | Impute()
             | Aggregate()

@@ -73,6 +73,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
         case (
             nodes.Filter()
             | nodes.Project()
+            | nodes.Unnest()
             | nodes.TableJoin()
             | nodes.Impute()
             | nodes.Aggregate()
@@ -106,6 +107,8 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             return nodes.Filter(below, change(predicate))
         case nodes.Project(input=below, columns=columns):
             return nodes.Project(below, tuple((name, change(expr)) for name, expr in columns))
+        case nodes.Unnest(of=of):
+            return replace(node, of=change(of))
         case nodes.Join(keys=keys, residual=residual, left_extent=left, right_extent=right):
             pairs = tuple((change(mine), change(theirs)) for mine, theirs in keys)
             return replace(

@@ -13,6 +13,7 @@ Timestamps are spans since 1970 (`1s`, `1500ms`, `00:01:00`), ISO instants (`202
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -22,10 +23,11 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from headrace.model.nested_values import shaped
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import SEQ, TS, Field, Schema
 from headrace.model.time import END, HOUR, MINUTE, SECOND, parse_duration, parse_instant
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 from headrace.testing.oracle.rows import Row
 from headrace.testing.oracle.values import plain_value
 
@@ -135,6 +137,9 @@ def column(field: Field, values: Sequence[Any]) -> pl.Series:
             return pl.Series(field.name, values, dtype=pl.Int64).cast(field.type.polars)
         case Type.DATE:
             return pl.Series(field.name, values, dtype=pl.Int32).cast(pl.Date)
+        case ArrayType() | MapType() | StructType():
+            held = [None if value is None else shaped(value, field.type) for value in values]
+            return pl.Series(field.name, held, dtype=field.type.polars)
         case _:
             return pl.Series(field.name, values, dtype=field.type.polars)
 
@@ -172,6 +177,8 @@ def parse_value(text: str, type_: DataType) -> Any:
             return plain_value(datetime.date.fromisoformat(text))
         case Type.TIMESTAMP | Type.INTERVAL:
             return parse_time(text)
+        case ArrayType() | MapType() | StructType():
+            return shaped(json.loads(text), type_)
         case Type.NULL:
             return None
 

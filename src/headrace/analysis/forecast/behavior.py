@@ -9,7 +9,7 @@ from math import gcd
 from typing import Literal
 
 from headrace.analysis.forecast.event_buffers import Store, buffers, ending_ports
-from headrace.analysis.forecast.facts import ENDING, INSTANT, MATCHES, PASSING, STAMP, Facts, row_width, width
+from headrace.analysis.forecast.facts import ELEMENTS, ENDING, INSTANT, MATCHES, PASSING, STAMP, Facts, row_width, width
 from headrace.model.events.event import Primitive, primitives
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.frame import RangeFrame, RowsFrame
@@ -84,6 +84,8 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             return Behavior(same, wide, life=life, guessed=False, values=values)
         case specs.Union() | specs.OrderedUnion() | specs.Pace() | specs.Output() | specs.Exchange() | specs.Receive():
             return Behavior(same, size, life=life, guessed=False)
+        case specs.Unnest():
+            return Behavior((ELEMENTS,), size, life=life, values=inputs[0].values)
         case specs.Impute():
             return Behavior(same, size + width(spec.value.type), life=life, guessed=False, values=inputs[0].values)
         case specs.Reorder():

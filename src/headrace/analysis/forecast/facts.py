@@ -17,6 +17,7 @@ SERVICE: Mapping[str, float] = {
     "filter": 2e-8,
     "project": 2e-8,
     "union": 1e-8,
+    "unnest": 1e-7,
     "orderedunion": 1e-7,
     "pace": 1e-7,
     "reorder": 5e-8,
@@ -44,6 +45,7 @@ SERVICE: Mapping[str, float] = {
 OTHER_SERVICE = 1e-6  # seconds a tuple of a kind that SERVICE does not list
 RATE = 1000.0  # tuples a second of a stream of which nothing is known
 GROUPS = 100.0  # different values of the keys of a window
+ELEMENTS = 3.0  # elements of an ARRAY
 PASSING = 0.5  # share of tuples that satisfy a condition
 MATCHES = 1.0  # partners that a tuple finds in a table, or among the tuples that it follows
 PAIR = 6e-8  # seconds to make a pair in a join, beside the search for partners

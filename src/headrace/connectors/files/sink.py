@@ -13,7 +13,7 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.folders import by_folder, check_folders, folder_columns
-from headrace.connectors.formats.json_lines import json_lines
+from headrace.connectors.formats.json_lines import json_lines, without_nesting
 from headrace.connectors.options import check_names, duration, near, require
 from headrace.errors import NameFault, SinkFault, TypeFault
 from headrace.model.page import Page
@@ -223,7 +223,7 @@ class FilesSink:
             ]
         )
         if self._target.format == "csv":
-            rows.write_csv(file)
+            without_nesting(rows).write_csv(file)
         else:
             file.write(json_lines(rows))
 

@@ -7,7 +7,9 @@ without) or whole microseconds since 1970, durations such as '500 ms' or whole m
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -23,9 +25,10 @@ from headrace.model.digits import (
     to_floats,
     to_integers,
 )
+from headrace.model.nested_values import shaped
 from headrace.model.schema import Schema
 from headrace.model.time import parse_duration, parse_instant
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type, is_nested
 
 _LOCAL = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f")
 _ZONED = ("%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f%:z")
@@ -35,6 +38,8 @@ def can_convert(dtype: pl.DataType, to: DataType) -> bool:
     """Say whether a column of this kind can hold values of type `to` at all."""
     if dtype == to.polars or dtype == pl.Null or dtype in (pl.String, pl.Categorical, pl.Enum):
         return True
+    if is_nested(to):
+        return _has_shape(dtype, to)
     if to.is_numeric:
         return dtype.is_numeric()
     if to in (Type.TIMESTAMP, Type.INTERVAL) and dtype.is_integer():
@@ -53,6 +58,8 @@ def convert(column: pl.Series, to: DataType) -> pl.Series:
         column = column.cast(pl.String)
     if column.dtype == pl.String:
         return _from_text(column, to)
+    if is_nested(to):
+        return pl.Series(column.name, [_shaped(value, to) for value in column.to_list()], dtype=to.polars)
     if isinstance(to, DecimalType):
         if isinstance(dtype, pl.Decimal):
             return rescaled(to_digits(column), dtype.scale, to)
@@ -130,8 +137,40 @@ def _from_text(column: pl.Series, to: DataType) -> pl.Series:
             return _rest(column, spans, parse_duration).cast(pl.Duration("us"))
         case Type.BINARY:
             return column.str.decode("base64", strict=False)
+        case ArrayType() | MapType() | StructType():
+            return pl.Series(column.name, [_from_json(text, to) for text in column.to_list()], dtype=to.polars)
         case Type.NULL:
             return column.clear(len(column)).cast(pl.Null)
+
+
+def _has_shape(dtype: pl.DataType, to: DataType) -> bool:
+    """Say whether a column holds lists, structs or maps where `to` has them."""
+    match to:
+        case ArrayType(element=element):
+            return isinstance(dtype, pl.List | pl.Array) and can_convert(pl.Series(dtype=dtype.inner).dtype, element)
+        case StructType(fields=fields):
+            if not isinstance(dtype, pl.Struct):
+                return False
+            have = {known.name: pl.Series(dtype=known.dtype).dtype for known in dtype.fields}
+            return all(name not in have or can_convert(have[name], kind) for name, kind in fields)
+        case MapType():
+            return isinstance(dtype, pl.Map | pl.Struct)
+        case _:
+            return False
+
+
+def _from_json(text: str | None, to: DataType) -> Any:
+    try:
+        return None if text is None else _shaped(json.loads(text, parse_float=Decimal), to)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _shaped(value: Any, to: DataType) -> Any:
+    try:
+        return shaped(value, to)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _instants(column: pl.Series) -> pl.Series:

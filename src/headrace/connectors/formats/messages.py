@@ -19,10 +19,11 @@ import polars as pl
 from headrace.connectors.formats.conversion import can_convert, convert, decimals, failures, reason
 from headrace.connectors.formats.text import NEWLINE, Lines, Parsed
 from headrace.errors import NameFault, QueryError, SourceFault
+from headrace.model.nested_values import shaped
 from headrace.model.option import Option
 from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.schema import Field, Schema
-from headrace.model.types import DecimalType
+from headrace.model.types import DecimalType, is_nested
 
 Row: TypeAlias = Mapping[str, Any]
 #: What a user's function is: the text of a message to its rows.
@@ -142,7 +143,8 @@ def _column(field: Field, values: list[Any]) -> tuple[pl.Series, dict[int, str]]
         bad = [row for row, value in enumerate(values) if value is not None and column[row] is None]
         return column, {row: reason(values[row], field.name, field.type) for row in bad}
     try:
-        return pl.Series(field.name, values, dtype=field.type.polars), {}
+        if not is_nested(field.type):
+            return pl.Series(field.name, values, dtype=field.type.polars), {}
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         pass  # mixed or foreign values: one by one, so that only those that do not fit are bad
     done: list[Any] = []
@@ -156,6 +158,8 @@ def _column(field: Field, values: list[Any]) -> tuple[pl.Series, dict[int, str]]
 
 def _value(value: Any, field: Field) -> Any:
     try:
+        if is_nested(field.type):
+            return convert(pl.Series([value]), field.type)[0] if isinstance(value, str) else shaped(value, field.type)
         column = pl.Series([value])
         return convert(column, field.type)[0] if can_convert(column.dtype, field.type) else None
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):

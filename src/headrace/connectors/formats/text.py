@@ -23,7 +23,7 @@ import pyarrow.json
 
 from headrace.connectors.formats.conversion import convert_all, reason
 from headrace.model.schema import Schema
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import DataType, DecimalType, Type, is_nested
 from headrace.storage.reading import open_to_read
 
 BLOCK = 4 << 20
@@ -332,10 +332,7 @@ def _csv_record(schema: Schema, form: Csv) -> Callable[[bytes], tuple[Any, ...]]
 
 def _json_record(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
     texts = [field.type in _MOMENTS or isinstance(field.type, DecimalType) for field in schema]
-    keys = [
-        (f"f{k}", (Decimal if isinstance(field.type, DecimalType) else _JSON_PYTHON.get(field.type, str)) | None, None)
-        for k, field in enumerate(schema)
-    ]
+    keys = [(f"f{k}", _json_value(field.type), None) for k, field in enumerate(schema)]
     shape = msgspec.defstruct("Record", keys, rename={f"f{k}": field.name for k, field in enumerate(schema)})
     decoder = msgspec.json.Decoder(shape)
 
@@ -345,14 +342,25 @@ def _json_record(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
         for value, field in zip(values, schema, strict=True):
             if field.type.is_integer and value is not None and not -(2**63) <= value < 2**63:
                 raise ValueError(reason(value, field.name, field.type))
-        return tuple(str(v) if text and v is not None else v for v, text in zip(values, texts, strict=True))
+        return tuple(
+            _raw_text(v) if isinstance(v, msgspec.Raw) else str(v) if text and v is not None else v
+            for v, text in zip(values, texts, strict=True)
+        )
 
     return record
 
 
 def _json_value(type_: DataType) -> Any:
     """Return what a value is in JSON; a DECIMAL is a number, or a text so that its digits are safe."""
-    return Decimal if isinstance(type_, DecimalType) else _JSON_PYTHON.get(type_, str)
+    if is_nested(type_):
+        return msgspec.Raw
+    return (Decimal if isinstance(type_, DecimalType) else _JSON_PYTHON.get(type_, str)) | None
+
+
+def _raw_text(value: msgspec.Raw) -> str | None:
+    """Return the JSON text of a nested value, which is read later; None for null and for what is missing."""
+    text = bytes(value).decode()
+    return None if text in ("", "null") else text
 
 
 def _typed(lines: Lines, raw: pl.DataFrame, good: Positions, bad: list[tuple[int, str]], schema: Schema) -> Parsed:

@@ -21,7 +21,7 @@ from headrace.connectors.options import near
 from headrace.errors import QueryError, TypeFault
 from headrace.model.digits import rescaled
 from headrace.model.time import SECOND
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def default_values(type_: DataType) -> Values:
             return Uniform(0, 60)
         case Type.BINARY:
             return Choice(("AA==", "AQ=="))
-        case Type.NULL:
+        case Type.NULL | ArrayType() | MapType() | StructType():
             return Null(1, Choice(("",)))
 
 

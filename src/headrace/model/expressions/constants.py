@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -73,7 +74,15 @@ def _text(check: Callable[[str], object]) -> Callable[[Sequence[Value]], None]:
     return checked
 
 
+def _check_split(values: Sequence[Value]) -> None:
+    try:
+        re.compile(str(values[1]))
+    except re.error as error:
+        raise TypeFault(f"regular expression {values[1]!r}: {error}") from error
+
+
 _CHECKS: dict[str, Callable[[Sequence[Value]], None]] = {
+    "split": _check_split,
     "rlike": _text(check_pattern),
     "regexp_extract": _text(check_pattern),
     "regexp_substr": _text(check_pattern),

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from headrace.model.decimals import arithmetic_type, mean_type, operands, rounded_type, sum_type
-from headrace.model.types import DataType, DecimalType, Type, common_type
+from headrace.model.expressions import nested_functions as nested
+from headrace.model.types import ArrayType, DataType, DecimalType, Type, common_type, has_map, is_nested
 
 Typing = Callable[[Sequence[DataType]], DataType | None]
 
@@ -35,6 +36,8 @@ class Function:
 def _fits(want: DataType | str, have: DataType) -> bool:
     if have is Type.NULL or want == "any" or want == have:
         return True
+    if want == "plain":
+        return not is_nested(have)
     if want == "number":
         return have.is_numeric
     if want == "integer":
@@ -57,7 +60,11 @@ def _fixed(result: DataType, *wants: DataType | str) -> Typing:
 
 
 def _comparison(types: Sequence[DataType]) -> DataType | None:
-    return Type.BOOLEAN if common_type(types[0], types[1]) is not None else None
+    return Type.BOOLEAN if common_type(types[0], types[1]) is not None and not any(map(is_nested, types)) else None
+
+
+def _equality(types: Sequence[DataType]) -> DataType | None:
+    return Type.BOOLEAN if common_type(types[0], types[1]) is not None and not any(map(has_map, types)) else None
 
 
 def _arithmetic(types: Sequence[DataType]) -> DataType | None:
@@ -120,7 +127,11 @@ def _common(types: Sequence[DataType]) -> DataType | None:
 
 
 def _membership(types: Sequence[DataType]) -> DataType | None:
-    return Type.BOOLEAN if _common(types) is not None else None
+    return Type.BOOLEAN if _ordered(types) is not None else None
+
+
+def _ordered(types: Sequence[DataType]) -> DataType | None:
+    return None if any(map(is_nested, types)) else _common(types)
 
 
 def _round(types: Sequence[DataType]) -> DataType | None:
@@ -137,7 +148,11 @@ def _make_timestamp(types: Sequence[DataType]) -> DataType | None:
 
 
 def _first(types: Sequence[DataType]) -> DataType | None:
-    return types[0] if common_type(types[0], types[1]) is not None else None
+    return types[0] if _equality(types) is not None else None
+
+
+def _split(types: Sequence[DataType]) -> DataType | None:
+    return _fixed(ArrayType(_S), _S, _S, "integer")(types)
 
 
 _B = Type.BOOLEAN
@@ -151,21 +166,21 @@ FUNCTIONS: dict[str, Function] = {
     "and": Function(2, 2, _fixed(_B, _B), "both true"),
     "or": Function(2, 2, _fixed(_B, _B), "either true"),
     "not": Function(1, 1, _fixed(_B, _B), "true if false"),
-    "=": Function(2, 2, _comparison, "equal"),
-    "<>": Function(2, 2, _comparison, "not equal"),
+    "=": Function(2, 2, _equality, "equal"),
+    "<>": Function(2, 2, _equality, "not equal"),
     "<": Function(2, 2, _comparison, "less"),
     "<=": Function(2, 2, _comparison, "less or equal"),
     ">": Function(2, 2, _comparison, "greater"),
     ">=": Function(2, 2, _comparison, "greater or equal"),
-    "<=>": Function(2, 2, _comparison, "equal, NULL being equal to NULL; never NULL"),
+    "<=>": Function(2, 2, _equality, "equal, NULL being equal to NULL; never NULL"),
     "is_null": Function(1, 1, _fixed(_B, "any"), "true for NULL; never NULL"),
     "in": Function(
         2, None, _membership, "x equals one of the others; NULL if none does and one of them, or x, is NULL"
     ),
     "coalesce": Function(1, None, _common, "the first argument that is not NULL"),
     "nullif": Function(2, 2, _first, "NULL if the two are equal, else the first"),
-    "greatest": Function(2, None, _common, "the largest, ignoring NULL"),
-    "least": Function(2, None, _common, "the smallest, ignoring NULL"),
+    "greatest": Function(2, None, _ordered, "the largest, ignoring NULL"),
+    "least": Function(2, None, _ordered, "the smallest, ignoring NULL"),
     # numbers
     "+": Function(2, 2, _plus, "sum; also TIMESTAMP + INTERVAL"),
     "-": Function(2, 2, _minus, "difference; also of TIMESTAMP and INTERVAL, or two TIMESTAMPs"),
@@ -289,7 +304,7 @@ FUNCTIONS: dict[str, Function] = {
     "sha1": Function(1, 1, _fixed(_S, "bytes"), "SHA-1 digest in hexadecimal"),
     "sha2": Function(2, 2, _fixed(_S, "bytes", "integer"), "sha2(s, bits): 224, 256, 384 or 512, a literal"),
     "crc32": Function(1, 1, _fixed(_I, "bytes"), "cyclic redundancy check"),
-    "xxhash64": Function(1, None, _fixed(_I, "any"), "hash of all arguments, as in Spark"),
+    "xxhash64": Function(1, None, _fixed(_I, "plain"), "hash of all arguments, as in Spark"),
     "base64": Function(1, 1, _fixed(_S, "bytes"), "Base64"),
     "unbase64": Function(1, 1, _fixed(Type.BINARY, _S), "the bytes that a text in Base64 means; NULL if it is none"),
     "unhex": Function(1, 1, _fixed(Type.BINARY, _S), "the bytes that hexadecimal digits mean; NULL if they are none"),
@@ -299,6 +314,37 @@ FUNCTIONS: dict[str, Function] = {
         2, 2, _fixed(_S, _S), "the value at a path such as '$.a.b[0]', a literal, as text; NULL if there is none"
     ),
     "json_array_length": Function(1, 1, _fixed(_I, _S), "length of a JSON list; NULL if it is none"),
+    # ARRAY, MAP and STRUCT
+    "field": Function(2, 2, nested.by_binder, "s.name: a field of a STRUCT"),
+    "item": Function(2, 2, nested.item_type, "a[i], from 0, or m[key]; NULL if there is none"),
+    "element_at": Function(2, 2, nested.item_type, "element_at(a, i): from 1, from the end if negative; or of a key"),
+    "array": Function(1, None, nested.array_type, "array(x, y, ...), also ARRAY[x, y]: an ARRAY of these values"),
+    "named_struct": Function(2, None, nested.by_binder, "named_struct('a', x, 'b', y): a STRUCT; see also struct"),
+    "map": Function(2, None, nested.map_type, "map(key, value, ...): a MAP; NULL if a key is NULL, the last counts"),
+    "map_from_arrays": Function(2, 2, nested.map_of_arrays, "a MAP of keys and values; NULL if they do not match"),
+    "size": Function(1, 1, nested.sized, "number of elements or keys; NULL of NULL"),
+    "array_contains": Function(2, 2, nested.with_element(_B), "whether an element is equal; NULL if only NULL may be"),
+    "array_position": Function(2, 2, nested.with_element(_I), "place of the first equal element, from 1; 0 if nowhere"),
+    "array_append": Function(2, 2, nested.with_element(), "the array with one more element"),
+    "array_remove": Function(2, 2, nested.with_element(), "the array without equal elements"),
+    "array_distinct": Function(1, 1, nested.of_arrays(), "each different element once, in the order of the first ones"),
+    "array_union": Function(2, 2, nested.two_arrays(), "each element of both once"),
+    "array_intersect": Function(2, 2, nested.two_arrays(), "each element once that both have"),
+    "array_except": Function(2, 2, nested.two_arrays(), "each element once that only the first has"),
+    "arrays_overlap": Function(2, 2, nested.two_arrays(_B), "whether an element is in both; NULL if only NULL may be"),
+    "array_sort": Function(1, 1, nested.in_order, "ascending, NULL last"),
+    "sort_array": Function(1, 2, nested.in_order, "ascending with NULL first; sort_array(a, false) is the reverse"),
+    "array_min": Function(1, 1, nested.element_of, "least element that is not NULL"),
+    "array_max": Function(1, 1, nested.element_of, "greatest element that is not NULL"),
+    "array_join": Function(2, 3, nested.of_text_arrays, "array_join(a, separator [, instead of NULL]) of texts"),
+    "slice": Function(3, 3, nested.of_arrays(None, _I, _I), "slice(a, start, length); from 1, or from the end"),
+    "flatten": Function(1, 1, nested.flattened, "the elements of the arrays in an array; NULL if one is NULL"),
+    "map_keys": Function(1, 1, nested.keys_of, "the keys, as an ARRAY"),
+    "map_values": Function(1, 1, nested.values_of, "the values, as an ARRAY"),
+    "map_contains_key": Function(2, 2, nested.has_key, "whether a MAP has a key"),
+    "split": Function(2, 3, _split, "split(s, regular expression [, most parts]): an ARRAY of texts; literals"),
+    "to_json": Function(1, 1, nested.written, "an ARRAY, MAP or STRUCT as JSON; fields that are NULL are left out"),
+    "from_json": Function(2, 2, nested.by_binder, "from_json(s, 'a INT, b ARRAY<STRING>'); what does not fit is NULL"),
     # date and time; parts of TIMESTAMP or DATE
     "year": Function(1, 1, _fixed(_I, "time"), "calendar year"),
     "quarter": Function(1, 1, _fixed(_I, "time"), "1 to 4"),
@@ -367,7 +413,7 @@ def _first_number(types: Sequence[DataType]) -> DataType | None:
 
 
 def _same(types: Sequence[DataType]) -> DataType | None:
-    return types[0]
+    return None if any(map(is_nested, types)) else types[0]
 
 
 #: Aggregates skip NULL except `first` and `last`; over nothing but NULL they give NULL, counts 0. `count` takes 0 or 1
@@ -387,8 +433,8 @@ AGGREGATES: dict[str, Function] = {
     "corr": Function(
         2, 2, _fixed(_D, "number"), "correlation of pairs; NULL below two, or if one of them never varies"
     ),
-    "count_distinct": Function(1, 1, _fixed(_I, "any"), "number of different values that are not NULL"),
-    "approx_count_distinct": Function(1, 2, _fixed(_I, "any", "number"), "the same; the result is exact"),
+    "count_distinct": Function(1, 1, _fixed(_I, "plain"), "number of different values that are not NULL"),
+    "approx_count_distinct": Function(1, 2, _fixed(_I, "plain", "number"), "the same; the result is exact"),
     "sum_distinct": Function(1, 1, _numeric_sum, "sum of the different values"),
     "avg_distinct": Function(1, 1, _mean, "mean of the different values"),
     "median": Function(1, 1, _fixed(_D, "number"), "the middle value, or the mean of the two in the middle"),

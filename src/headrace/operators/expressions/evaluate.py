@@ -11,7 +11,7 @@ import polars as pl
 from headrace.errors import InternalError
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
 from headrace.model.python_function import is_python_function
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import DataType, DecimalType, Type, is_nested
 from headrace.operators.expressions.kernels import DECIMALS, KERNELS, REPEATING, Arguments, constant, convert
 from headrace.operators.expressions.kernels.arguments import Value
 from headrace.operators.expressions.user_functions import compile_call
@@ -32,7 +32,11 @@ def compile_expr(expr: Expr) -> pl.Expr:
         case Call():
             compiled = _call(expr)
     # A constant is computed once, here; this also spares the kernels columns of length one.
-    return compiled if columns(expr) else _constant(constant(compiled), expr.type)
+    if columns(expr):
+        return compiled
+    if is_nested(expr.type):
+        return pl.lit(pl.select(compiled).to_series()).first()
+    return _constant(constant(compiled), expr.type)
 
 
 def compile_predicate(expr: Expr) -> pl.Expr:

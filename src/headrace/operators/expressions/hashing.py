@@ -45,6 +45,10 @@ def _hash(column: pl.Series) -> np.ndarray:
             maintain_order="left",
         )
         return joined["h"].to_numpy()
+    if dtype.is_nested():
+        return np.array(
+            [_digest(None if value is None else repr(_normal(value))) for value in column.to_list()], np.uint64
+        )
     if dtype in (pl.Float32, pl.Float64):
         floats = column.cast(pl.Float64).fill_null(0.0).to_numpy()
         bits = (floats + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
@@ -64,6 +68,19 @@ def _folded(column: pl.Series) -> pl.Series:
     halves = digits.select(low=(x % part).cast(pl.Int64), high=(x // part).cast(pl.Int64))
     folded = halves["low"].fill_null(0).to_numpy() ^ (halves["high"].fill_null(0).to_numpy() * np.int64(31))
     return pl.Series(folded).set(column.is_null(), None)
+
+
+def _normal(value: object) -> object:
+    """Return a value such that equal ones are written alike."""
+    match value:
+        case float():
+            return value + 0.0
+        case list():
+            return [_normal(item) for item in value]
+        case dict():
+            return {name: _normal(item) for name, item in value.items()}
+        case _:
+            return value
 
 
 def _digest(value: str | bytes | None) -> int:

@@ -92,6 +92,8 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
             | specs.TableJoin()
         ):
             return inputs[0]
+        case specs.Unnest(kept=None):
+            return inputs[0]
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
             return _joined(spec, inputs)
         case specs.MultiJoin():

@@ -50,6 +50,8 @@ def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ..
             return Response((shortened(pattern, span),))
         case specs.Impute(name=name):  # what the archive has is not known before it is looked up
             return Response((None if name in pattern.names else pattern,))
+        case specs.Unnest(names=names, place=place):
+            return Response((None if pattern.names & {*names, place} else pattern,))
         case specs.TableJoin():
             return Response((table_input(spec, pattern),))
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():

@@ -60,6 +60,10 @@ def _weigh(node: Node) -> Node | None:
         case nodes.Project():
             below = _weigh(node.input)
             return None if below is None else nodes.Project(below, (*node.columns, (WEIGHT, _W)))
+        case nodes.Unnest(kept=kept):
+            below = _weigh(node.input)
+            kept = None if kept is None else (*kept, WEIGHT)
+            return None if below is None else _last(replace(node, input=below, kept=kept), node.schema, _W)
         case nodes.TableJoin() | nodes.Impute():
             below = _weigh(node.input)
             return None if below is None else _last(replace(node, input=below), node.schema, _W)

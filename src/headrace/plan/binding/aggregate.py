@@ -23,6 +23,7 @@ from headrace.model.window import AggregateCall
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.coerce import coerce
 from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.expressions.scope import unique
 from headrace.plan.binding.from_clause import Source
 from headrace.plan.binding.modifier import Modifiers, change, profile_of
@@ -109,6 +110,7 @@ class Grouping:
                 return  # every result is of one window anyway
             node = self._aliases.get(node.name.lower(), node)
         expr = ExpressionBinder(self._source.scope, self._env.catalog, "in GROUP BY").bind(node)
+        check_keys((expr,), "a key of GROUP BY", place(node))
         if expr not in self._keys:
             self._keys[expr] = unique(_key_name(expr), self._taken)
 

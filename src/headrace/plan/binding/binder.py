@@ -32,6 +32,7 @@ from headrace.plan.binding.aggregate import Grouping, is_grouped
 from headrace.plan.binding.deduplication import bind_deduplicated, is_deduplication
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.from_clause import Source, bind_from
 from headrace.plan.binding.from_item import union
@@ -46,6 +47,7 @@ from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.top import bind_top, is_time_order, is_top
+from headrace.plan.binding.unnest import lift_generators
 from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
 from headrace.plan.binding.window_functions import check_grouping, check_session_keys
 from headrace.plan.nodes import Node
@@ -67,6 +69,7 @@ _CLAUSES = (
     "kind",
     "alias",
     "qualify",
+    "laterals",
     "windows",
 )
 #: The plans of named queries, as a mapping or a function.
@@ -220,7 +223,7 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     if not select.expressions:
         raise SyntaxFault("SELECT names no columns", span=place(select), hint="write * or columns")
     distinct = select.args.get("distinct")
-    select = name_windows(select)
+    select = lift_generators(name_windows(select))
     if is_deduplication(select):
         return bind_deduplicated(select, env, _bind_select)
     if overs_of(select):
@@ -284,6 +287,7 @@ def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bo
         return nodes.Project(
             rows, tuple((name, Column(key, expr.type)) for (name, expr), (key, _) in zip(columns, keys, strict=True))
         )
+    check_keys([expr for _, expr in columns], "a column of DISTINCT", place(select))
     return nodes.Distinct(_projected(node, columns), _distinct_span(source))
 
 
@@ -430,7 +434,9 @@ def _name(node: exp.Expr) -> str:
     match node:
         case exp.Column():
             return node.name
-        case exp.Paren() | exp.Cast():
+        case exp.Dot(expression=exp.Identifier() as name):
+            return name.name
+        case exp.Paren() | exp.Cast() | exp.Bracket():
             return _name(node.this)
         case exp.Filter() | exp.Window():
             return _name(node.this)

@@ -20,6 +20,7 @@ from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
+from headrace.plan.binding.unnest import generators_of, unnested
 from headrace.plan.binding.window_functions import BOUNDS, check_joined_windows, check_single_stream, with_bounds
 from headrace.plan.nodes import Node
 
@@ -44,13 +45,17 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     from_ = select.args.get("from_")
     if from_ is None:
         raise NotSupported("SELECT needs FROM", span=place(select), hint="name a stream: SELECT ... FROM stream")
-    joins: list[exp.Join] = select.args.get("joins") or []
+    written: list[exp.Join] = select.args.get("joins") or []
+    if isinstance(from_.this, exp.Lateral):
+        raise NotSupported("FROM needs a stream before UNNEST", span=place(from_.this.this))
+    joins = [join for join in written if not isinstance(join.this, exp.Lateral)]
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
     items = _with_window_ends(items, aggregated=aggregated)
     kinds: list[nodes.JoinKind] = ["inner", *(_kind(join) for join in joins)]
     following: list[FollowingClause | None] = [None, *map(following_of, joins)]
     manners: list[MannerClause | None] = [None, *map(manner_of, joins)]
     inner = all(kind == "inner" for kind in kinds) and not any(following)
+    items = unnested(items, generators_of(select, written), env, inner=inner)
     order = _order(items, in_any_order=inner)
     taken: set[str] = set()
     steps = {
@@ -206,13 +211,13 @@ def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
 def _conditions(
     joins: list[exp.Join], steps: list[Step], env: Environment
 ) -> tuple[Scope, dict[int, tuple[Expr, ...]]]:
-    relations: list[Relation] = [steps[0].item.relation(steps[0].names)]
+    relations: list[Relation] = [*steps[0].item.relations(steps[0].names)]
     merged: dict[str, Expr] = {}
     conditions: dict[int, tuple[Expr, ...]] = {}
     for i, join in enumerate(joins, start=1):
         before = Scope(tuple(relations), dict(merged))
-        own = steps[i].item.relation(steps[i].names)
-        relations.append(own)
+        own = steps[i].item.relations(steps[i].names)
+        relations += own
         on = join.args.get("on")
         using: list[exp.Identifier] = join.args.get("using") or []
         if on is None and not using and steps[i].kind != "inner":
@@ -224,7 +229,7 @@ def _conditions(
         )
         for name in using:
             reference = exp.Column(this=name.copy())
-            mine, theirs = before.column(reference), Scope((own,)).column(reference)
+            mine, theirs = before.column(reference), Scope(own).column(reference)
             terms += (apply("=", (mine, theirs), place(name)),)
             merged[name.name] = _merge(steps[i].kind, mine, theirs)
         conditions[i] = terms

@@ -36,6 +36,14 @@ from headrace.plan.nodes import Node, Order, Project, Scan, Union
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of an item that go by another name than its own: (written, real) names."""
+
+    names: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """An item of FROM: a plan or a stored table, its names, and its window."""
 
@@ -45,6 +53,7 @@ class Item:
     span: Span | None
     is_stream: bool
     call: WindowCall | None = None  # the function that stands for `clause`
+    extra: tuple[Columns, ...] = ()  # of UNNEST
 
     @property
     def schema(self) -> Schema:
@@ -52,6 +61,19 @@ class Item:
 
     def relation(self, renamed: Sequence[str] | None = None) -> Relation:
         return relation_of(self.names, self.schema, renamed, is_table=isinstance(self.source, Table))
+
+    def relations(self, renamed: Sequence[str] | None = None) -> tuple[Relation, ...]:
+        """Return the item without the columns of UNNEST, and these by their own names."""
+        whole = self.relation(renamed)
+        if not self.extra:
+            return (whole,)
+        real = {name: expr for name, (_, expr) in zip(self.schema.names, whole.columns, strict=True)}
+        added = {name for part in self.extra for _, name in part.columns}
+        own = replace(whole, columns=tuple(pair for pair in whole.columns if pair[0] not in added))
+        parts = [
+            Relation(part.names, tuple((shown, real[name]) for shown, name in part.columns)) for part in self.extra
+        ]
+        return (own, *parts)
 
 
 def read_item(node: exp.Expr, env: Environment) -> Item:

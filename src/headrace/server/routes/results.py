@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 from starlette.responses import Response, StreamingResponse
 
+from headrace.connectors.formats.json_lines import without_nesting
 from headrace.server.follower import CompleteFollower, Follower
 from headrace.server.problems import Fault
 from headrace.server.route import Call
@@ -97,6 +98,7 @@ def _objects(frame: pl.DataFrame) -> list[dict[str, object]]:
 
 def _csv(frame: pl.DataFrame) -> bytes:
     """Return a frame as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    frame = without_nesting(frame)
     strings = [name for name, dtype in frame.schema.items() if dtype == pl.String()]
     risky = [pl.when(pl.col(n).str.contains(r"^[=+\-@\t\r]")).then("'" + pl.col(n)).otherwise(pl.col(n)).alias(n)
              for n in strings]  # fmt: skip

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from headrace.model.time import DAY, MILLISECOND, SECOND
 from headrace.model.types import DataType, Type
 from headrace.testing.oracle.more_functions import MORE
+from headrace.testing.oracle.nested import NESTED
 from headrace.testing.oracle.values import compare, convert, instant_of, lift, micros_of, wrap
 
 #: Argument values, their types, the type of the result.
@@ -386,4 +387,5 @@ SCALARS: dict[str, Scalar] = {
     "timestamp_millis": _strict(lambda n: n * MILLISECOND),
     "timestamp_micros": _strict(lambda n: n),
     **MORE,
+    **NESTED,
 }

@@ -46,6 +46,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return [row for row in _rows(source, streams, tables) if value_of(predicate, row.scope) is True]
         case nodes.Project(input=source, columns=columns):
             return [_project(row, columns) for row in _rows(source, streams, tables)]
+        case nodes.Unnest(input=source):
+            return [made for row in _rows(source, streams, tables) for made in _unnest(node, row)]
         case nodes.Union(inputs=sources):
             return [_derived(row) for source in sources for row in _rows(source, streams, tables)]
         case nodes.Pace(inputs=sources):
@@ -90,6 +92,24 @@ def _scan(rows: Sequence[Row], schema: Schema) -> list[Row]:
 
 def _project(row: Row, columns: tuple[tuple[str, Expr], ...]) -> Row:
     return Row(row.ts, {name: value_of(expr, row.scope) for name, expr in columns}, row.seq, row.expiry)
+
+
+def _unnest(node: nodes.Unnest, row: Row) -> list[Row]:
+    held = value_of(node.of, row.scope)
+    parts = [] if held is None else list(held.items()) if isinstance(held, dict) else [(value,) for value in held]
+    numbered: list[tuple[tuple[Any, ...], int | None]] = [(part, node.first + at) for at, part in enumerate(parts)]
+    if not parts and node.outer:
+        numbered = [((None,) * len(node.names), None)]
+    kept = {name: value for name, value in row.values.items() if node.kept is None or name in node.kept}
+    return [
+        Row(
+            row.ts,
+            {**kept, **dict(zip(node.names, part, strict=True)), **({node.place: at} if node.place else {})},
+            None,
+            row.expiry,
+        )
+        for part, at in numbered
+    ]
 
 
 def _derived(row: Row) -> Row:

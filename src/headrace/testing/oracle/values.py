@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.model.time import DAY, SECOND
-from headrace.model.types import DataType, DecimalType, Type, common_type
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type, common_type
 from headrace.testing.oracle.decimals import as_number, fitted
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (TIMESTAMP is kept without zone)
@@ -36,6 +36,10 @@ def plain_value(value: Any) -> Any:
         return (value - _EPOCH.date()).days
     if isinstance(value, datetime.timedelta):
         return value // _TICK
+    if isinstance(value, list):
+        return [plain_value(item) for item in value]
+    if isinstance(value, dict):
+        return {plain_value(key): plain_value(item) for key, item in value.items()}
     return value
 
 
@@ -72,6 +76,8 @@ def compare(left: Any, left_type: DataType, right: Any, right_type: DataType) ->
     left, right = lift(left, left_type, common), lift(right, right_type, common)
     if isinstance(left, float) and isinstance(right, float) and (math.isnan(left) or math.isnan(right)):
         return math.isnan(left) - math.isnan(right)
+    if isinstance(left, list | dict):
+        return int(identity(left) != identity(right))  # nested values have no order
     return int(left > right) - int(left < right)
 
 
@@ -83,6 +89,10 @@ def identity(value: Any) -> Any:
         return ("bool", value)
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else ("number", value + 0.0)
+    if isinstance(value, list):
+        return ("list", *map(identity, value))
+    if isinstance(value, dict):
+        return ("dict", *((key, identity(item)) for key, item in value.items()))
     return ("number", value) if isinstance(value, int) else ("text", value)
 
 
@@ -92,7 +102,7 @@ def sort_key(value: Any) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, float) and math.isnan(value):
         return (2,)
-    return (1, value)
+    return (1, repr(value) if isinstance(value, list | dict) else value)
 
 
 def convert(value: Any, have: DataType, want: DataType) -> Any:
@@ -123,7 +133,7 @@ def convert(value: Any, have: DataType, want: DataType) -> Any:
             return value if have.is_integer else None
         case Type.BINARY:
             return value.encode() if have is Type.STRING else None
-        case Type.NULL:
+        case Type.NULL | ArrayType() | MapType() | StructType():
             return None
 
 

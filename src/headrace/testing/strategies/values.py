@@ -17,7 +17,7 @@ from headrace.model.expressions.expression import Call, Case, Column, Expr, Lite
 from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.schema import Field, Schema
 from headrace.model.time import SECOND
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 from headrace.model.window import AggregateCall, Cumulative, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.testing.oracle.rows import Row
 
@@ -45,6 +45,12 @@ def values(type_: DataType) -> SearchStrategy[Any]:
             return st.integers(-2, 2)
         case Type.TIMESTAMP | Type.INTERVAL:
             return st.integers(-3, 60).map(lambda n: n * SECOND // 2)
+        case ArrayType(element=element):
+            return st.lists(st.none() | values(element), max_size=3)
+        case MapType(key=key, of=of):
+            return st.dictionaries(values(key), st.none() | values(of), max_size=3)
+        case StructType(fields=fields):
+            return st.fixed_dictionaries({name: st.none() | values(kind) for name, kind in fields})
         case Type.NULL:
             return st.none()
 

@@ -11,6 +11,7 @@ from headrace.operators.expressions.kernels.formats import FORMATS
 from headrace.operators.expressions.kernels.hashes import HASHES
 from headrace.operators.expressions.kernels.json_text import JSON
 from headrace.operators.expressions.kernels.logic import LOGIC
+from headrace.operators.expressions.kernels.nested import NESTED
 from headrace.operators.expressions.kernels.numbers import NUMBERS
 from headrace.operators.expressions.kernels.strings import STRINGS
 from headrace.operators.expressions.kernels.texts import TEXTS
@@ -24,6 +25,7 @@ KERNELS: dict[str, Kernel] = {
     **TEXTS,
     **HASHES,
     **JSON,
+    **NESTED,
     **TIMES,
     **CALENDAR,
     **FORMATS,

@@ -102,6 +102,31 @@ def constant(compiled: pl.Expr) -> Value:
     return value
 
 
+#: A function of the values of a row, as Python has them.
+Rows: TypeAlias = Callable[..., Any]
+
+
+def rows(
+    function: Rows, args: Arguments, *, skip_null: bool = True, columns: Sequence[pl.Expr] | None = None
+) -> pl.Expr:
+    """Apply a function of values as Python has them row by row: lists, dicts, dates, Decimals.
+
+    A row with NULL gives NULL (`skip_null`).
+    """
+    result, given = args.call.type.polars, args.compiled if columns is None else columns
+
+    def apply(held: pl.Series) -> pl.Series:
+        parts = [held.struct.field(str(i)).to_list() for i in range(len(given))]
+        values = [
+            None if skip_null and any(value is None for value in row) else function(*row)
+            for row in zip(*parts, strict=True)
+        ]
+        return pl.Series(values, dtype=result)
+
+    named = [column.alias(str(i)) for i, column in enumerate(given)]
+    return pl.struct(named).map_batches(apply, return_dtype=result, is_elementwise=True)
+
+
 def each(
     function: Callable[..., Any], args: Arguments, types: Sequence[DataType], *, skip_null: bool = True
 ) -> pl.Expr:

@@ -15,7 +15,7 @@ import polars as pl
 
 from headrace.errors import NotSupported
 from headrace.model import digits
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 
 _SECOND = 1_000_000
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -54,7 +54,7 @@ def convert(x: pl.Expr, source: DataType, target: DataType) -> pl.Expr:
             return _parse_instant(x).cast(pl.Date)
         case Type.BINARY if source is Type.STRING:
             return x.cast(pl.Binary)
-        case Type.INTERVAL | Type.BINARY | Type.DATE | Type.NULL:
+        case Type.INTERVAL | Type.BINARY | Type.DATE | Type.NULL | ArrayType() | MapType() | StructType():
             raise _unsupported(source, target)
 
 
@@ -76,6 +76,8 @@ def _to_string(x: pl.Expr, source: DataType) -> pl.Expr:
             return x.map_batches(_print_intervals, return_dtype=pl.String(), is_elementwise=True)
         case Type.BOOLEAN | Type.INT | Type.BIGINT | Type.STRING | Type.NULL | DecimalType():
             return x.cast(pl.String)
+        case ArrayType() | MapType() | StructType():
+            raise _unsupported(source, Type.STRING)
 
 
 def print_float(value: float) -> str:
@@ -164,7 +166,7 @@ def _to_number(x: pl.Expr, source: DataType, target: DataType) -> pl.Expr:
             return floats if target is Type.DOUBLE else floats.cast(target.polars)
         case Type.BOOLEAN | Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:
             return x.cast(target.polars, strict=False)
-        case Type.DATE | Type.INTERVAL | Type.BINARY | Type.NULL:
+        case Type.DATE | Type.INTERVAL | Type.BINARY | Type.NULL | ArrayType() | MapType() | StructType():
             raise _unsupported(source, target)
 
 
@@ -208,7 +210,16 @@ def _to_timestamp(x: pl.Expr, source: DataType) -> pl.Expr:
                 return_dtype=pl.Int64(),
                 is_elementwise=True,
             ).cast(pl.Datetime("us"))
-        case Type.BOOLEAN | Type.TIMESTAMP | Type.INTERVAL | Type.BINARY | Type.NULL:
+        case (
+            Type.BOOLEAN
+            | Type.TIMESTAMP
+            | Type.INTERVAL
+            | Type.BINARY
+            | Type.NULL
+            | ArrayType()
+            | MapType()
+            | StructType()
+        ):
             raise _unsupported(source, Type.TIMESTAMP)
 
 

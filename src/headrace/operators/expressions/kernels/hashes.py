@@ -13,9 +13,10 @@ from typing import Any
 
 import polars as pl
 
+from headrace.errors import InternalError
 from headrace.model.digits import digits_of
 from headrace.model.expressions.constants import charset, sha2_bits
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, each
 
 _MASK = 2**64 - 1
@@ -79,6 +80,8 @@ def _packed(value: Any, type_: DataType) -> bytes:
             if precision <= 18:
                 return struct.pack("<q", digits)
             return int.to_bytes(digits, (digits + (digits < 0)).bit_length() // 8 + 1, signed=True)
+        case ArrayType() | MapType() | StructType():
+            raise InternalError("xxhash64 of a nested value")
         case Type.BIGINT | Type.TIMESTAMP | Type.INTERVAL | Type.NULL:
             return struct.pack("<q", value)
 

@@ -10,7 +10,7 @@ from headrace.errors import Span, TypeFault
 from headrace.model.decimals import written_type
 from headrace.model.expressions.expression import Cast, Expr, Literal
 from headrace.model.time import DAY, parse_duration, parse_instant
-from headrace.model.types import DataType, DecimalType, Type, can_cast, common_type
+from headrace.model.types import DataType, DecimalType, Type, can_cast, common_type, is_nested
 
 TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
 
@@ -30,6 +30,8 @@ def check_cast(expr: Expr, span: Span | None) -> Expr:
     """Return an expression; raise a fault if it is a CAST between types that have nothing in common."""
     if isinstance(expr, Cast) and not can_cast(expr.arg.type, expr.type):
         hint = "INTERVAL 5 SECONDS is an interval" if expr.type is Type.INTERVAL else "cast to STRING first"
+        if is_nested(expr.type) or is_nested(expr.arg.type):
+            hint = "read it with from_json, write it with to_json, or make it with array, map or struct"
         raise TypeFault(f"cannot cast {expr.arg.type.value} to {expr.type.value}", span=span, hint=hint)
     return expr
 

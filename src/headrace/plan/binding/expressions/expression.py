@@ -16,6 +16,7 @@ from headrace.language.names import DECIMAL_NAMES, DEFAULT_DECIMAL, TYPE_NAMES, 
 from headrace.language.reader import no_type
 from headrace.language.size import terms_of
 from headrace.language.syntax.clauses import ImputeClause, impute_of
+from headrace.language.type_text import NESTED_NAMES, read_type
 from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Call, Case, Expr, Literal, chain
 from headrace.model.expressions.functions import AGGREGATES
 from headrace.model.python_function import function_name
@@ -23,6 +24,7 @@ from headrace.model.time import parse_duration
 from headrace.model.types import DataType, DecimalType, Type, common_type
 from headrace.plan.binding.expressions.coerce import check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
+from headrace.plan.binding.expressions.nested import CONSTRUCTORS, construct, field, item, type_text
 from headrace.plan.binding.expressions.scope import Scope
 from headrace.plan.binding.expressions.time_units import shifted, unit_of
 from headrace.plan.binding.modifier import refuse_modifier
@@ -96,6 +98,13 @@ class ExpressionBinder:
                 return self._case(node)
             case exp.Cast():
                 return self._cast(node)
+            case exp.Dot(expression=exp.Identifier() as name):
+                return field(self.bind(node.this), name.name, place(name) or place(node))
+            case exp.Bracket():
+                return self._item(node)
+            case exp.Array():
+                elements = [self.bind(element) for element in node.expressions]
+                return construct("array", elements, node.expressions, place(node))
             case exp.Window() | exp.Filter() | exp.Anonymous():
                 return self._call(node)
             case exp.Extract():
@@ -253,6 +262,9 @@ class ExpressionBinder:
                 span=place(node),
                 hint=did_you_mean(node.name, AGGREGATES),
             )
+        if node.name.lower() in CONSTRUCTORS and self.catalog.function(node.name) is None:
+            parts = [arg.this if isinstance(arg, exp.Alias) else arg for arg in node.expressions]
+            return construct(node.name.lower(), [self.bind(arg) for arg in parts], node.expressions, place(node))
         if any(isinstance(arg, exp.Alias) for arg in node.expressions):
             raise SyntaxFault(f"the arguments of {node.name} cannot have names", span=place(node))
         unit = unit_of(node.name, [_word(arg) for arg in node.expressions], place(node))
@@ -263,6 +275,15 @@ class ExpressionBinder:
         if own is not None:
             return _own_call(own, [self.bind(arg) for arg in node.expressions], place(node))
         return call(node.name, [self.bind(arg) for arg in node.expressions], place(node))
+
+    def _item(self, node: exp.Bracket) -> Expr:
+        """Bind x[i], and MAP['a', 1] of Flink."""
+        base, inside = node.this, node.expressions
+        if isinstance(base, exp.Column) and base.name.upper() == "MAP" and not base.table and len(inside) % 2 == 0:
+            return construct("map", [self.bind(arg) for arg in inside], inside, place(node))
+        if len(inside) != 1 or isinstance(inside[0], exp.Slice):
+            raise NotSupported("a part of an ARRAY is written slice(x, start, length)", span=place(node))
+        return item(self.bind(base), self.bind(inside[0]), place(node))
 
     def _trim(self, node: exp.Trim) -> Expr:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
@@ -301,6 +322,11 @@ def type_of(node: exp.Expr) -> DataType:
     type_ = TYPE_NAMES.get(str(written).upper())
     if str(written).upper() in DECIMAL_NAMES:
         return _decimal_type(node)
+    if type_ is None and isinstance(node, exp.DataType) and str(written).upper() in NESTED_NAMES and node.expressions:
+        try:
+            return read_type(type_text(node))[0]
+        except ValueError as error:
+            raise TypeFault(str(error), span=place(node) or place(node.parent)) from error
     if type_ is None:
         raise no_type(node.sql(), place(node) or place(node.parent))
     return type_
@@ -387,8 +413,6 @@ def _refuse(node: exp.Expr) -> NoReturn:
         raise SyntaxFault("* is allowed only in SELECT and count(*)", span=span)
     if isinstance(node, exp.Alias):
         raise SyntaxFault("AS is allowed only in SELECT and FROM", span=span)
-    if isinstance(node, exp.Bracket):
-        raise NotSupported("arrays are not supported", span=span)
     if isinstance(node, exp.Escape):
         raise NotSupported(
             "LIKE with ESCAPE is not supported", span=span, hint=r"write \% and \_ for the characters themselves"

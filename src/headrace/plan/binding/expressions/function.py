@@ -13,7 +13,7 @@ from headrace.model.expressions.constants import check_constants
 from headrace.model.expressions.expression import Call, Case, Cast, Expr, Literal
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.limits import PADDED_LENGTH
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import DataType, DecimalType, Type, is_nested
 from headrace.plan.binding.expressions.coerce import beside_decimal, check_cast, coerce, is_text, unify
 
 ALIASES = {
@@ -31,7 +31,7 @@ ALIASES = {
     "percentile_cont": "percentile", "percentile_approx": "approx_percentile",
     "approx_distinct": "approx_count_distinct", "every": "bool_and", "arg_max": "max_by", "arg_min": "min_by",
     "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance",
-    "first_value": "first", "last_value": "last", "any_value": "first",
+    "first_value": "first", "last_value": "last", "any_value": "first", "cardinality": "size", "array_size": "size",
 }  # fmt: skip
 
 _CLOCK = ("now", "current_timestamp", "current_date", "current_time", "getdate", "localtimestamp", "curdate")
@@ -42,7 +42,7 @@ _CONSTANT = {
     "split_part": (1, 2), "date_trunc": (0,), "trim": (1,), "ltrim": (1,), "rtrim": (1,), "bround": (1,),
     "repeat": (1,), "translate": (1, 2), "concat_ws": (0,), "regexp_replace": (1, 2), "regexp_count": (1,),
     "regexp_substr": (1,), "sha2": (1,), "get_json_object": (1,), "next_day": (1,), "date_format": (1,),
-    "parse_timestamp": (1,), "parse_date": (1,), "encode": (1,), "decode": (1,),
+    "parse_timestamp": (1,), "parse_date": (1,), "encode": (1,), "decode": (1,), "split": (1, 2),
 }  # fmt: skip
 _UNIT_NAMES = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
 _TRUNCATIONS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
@@ -225,6 +225,8 @@ def _refuse(name: str, span: Span | None) -> None:
 
 def _cast_hint(function: str, args: Sequence[Expr]) -> str | None:
     """Return a hint for operators, whose description would not help."""
+    if any(is_nested(arg.type) for arg in args) and not function[0].isalpha():
+        return "compare fields or elements, such as x.name or x[0]; a MAP is not equal to another"
     if function[0].isalpha() and function not in ("in", "coalesce", "nullif", "greatest", "least"):
         return None
     other = next((arg.type for arg in args if arg.type is not Type.STRING), Type.STRING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
 
 from sqlglot import exp
 
@@ -11,7 +12,8 @@ from headrace.errors import NameFault, NotSupported, Span
 from headrace.language.names import did_you_mean
 from headrace.model.expressions.expression import Call, Column, Expr
 from headrace.model.schema import TS, Schema
-from headrace.model.types import Type
+from headrace.model.types import Type, is_nested
+from headrace.plan.binding.expressions.nested import field as field_of
 from headrace.plan.binding.span import place
 
 ROWTIME: Expr = Call("timestamp_micros", (Column(TS, Type.BIGINT),), Type.TIMESTAMP)
@@ -42,6 +44,9 @@ class Scope:
 
     def column(self, node: exp.Column) -> Expr:
         """Return the expression that a column reference stands for."""
+        nested = self._nested(node)
+        if nested is not None:
+            return nested
         qualifier = ".".join(part.name for part in node.parts[:-1])
         return self._qualified(node, qualifier) if qualifier else self._plain(node)
 
@@ -61,6 +66,21 @@ class Scope:
 
     def columns(self) -> list[str]:
         return [name for relation in self.relations for name, _ in relation.columns]
+
+    def _nested(self, node: exp.Column) -> Expr | None:
+        """Return `column.field` or `item.column.field`; None if the dots do not lead into a STRUCT or MAP."""
+        names = [part.name for part in node.parts]
+        for length in range(len(names) - 2, -1, -1):
+            qualifier = ".".join(names[:length])
+            if qualifier and not any(relation.is_called(qualifier) for relation in self.relations):
+                continue
+            near = [relation for relation in self.relations if not qualifier or relation.is_called(qualifier)]
+            merged = [expr for key, expr in self.merged.items() if key.lower() == names[length].lower()]
+            base = (not qualifier and merged[:1]) or [expr for rel in near for expr in rel.find(names[length])]
+            hides = not qualifier and any(rel.is_called(names[0]) and rel.find(names[1]) for rel in self.relations)
+            if len(base) == 1 and is_nested(base[0].type) and not hides:
+                return reduce(lambda expr, name: field_of(expr, name, place(node)), names[length + 1 :], base[0])
+        return None
 
     def _plain(self, node: exp.Column) -> Expr:
         name = node.name

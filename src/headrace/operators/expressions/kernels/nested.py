@@ -1,0 +1,261 @@
+"""ARRAY, MAP and STRUCT: making them, and the values in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from headrace.model.nested_values import json_of, shaped
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type, is_nested
+from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, Rows, rows
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+def _field(args: Arguments) -> pl.Expr:
+    return args.compiled[0].struct.field(str(args.text(1)))
+
+
+def _item(args: Arguments) -> pl.Expr:
+    """Return x[i], from 0, or the value of a key."""
+    held = args.types[0]
+    if isinstance(held, MapType):
+        return _value_of(args, held)
+    at = args.get(1, Type.BIGINT)
+    return args.compiled[0].list.get(pl.when(at >= 0).then(at), null_on_oob=True)
+
+
+def _element_at(args: Arguments) -> pl.Expr:
+    """Return the element at a place from 1, or from the end if it is negative."""
+    held = args.types[0]
+    if isinstance(held, MapType):
+        return _value_of(args, held)
+    at = args.get(1, Type.BIGINT)
+    place = pl.when(at > 0).then(at - 1).when(at < 0).then(at)
+    return args.compiled[0].list.get(place, null_on_oob=True)
+
+
+def _value_of(args: Arguments, held: MapType) -> pl.Expr:
+    key = args.get(1, held.key)
+    if isinstance(held.key, DecimalType) or is_nested(held.key):
+        return rows(lambda values, wanted: values.get(wanted), args)
+    return pl.when(key.is_not_null()).then(args.compiled[0].map.get(key))
+
+
+def _struct(args: Arguments) -> pl.Expr:
+    assert isinstance(args.call.type, StructType)
+    names = [name for name, _ in args.call.type.fields]
+    return pl.struct([args.compiled[2 * i + 1].alias(name) for i, name in enumerate(names)])
+
+
+def _map(*values: Any) -> dict[Any, Any] | None:
+    keys = values[::2]
+    return None if None in keys else dict(zip(keys, values[1::2], strict=True))
+
+
+def _map_from_arrays(keys: list[Any], values: list[Any]) -> dict[Any, Any] | None:
+    return None if len(keys) != len(values) or None in keys else dict(zip(keys, values, strict=True))
+
+
+def _cut(values: list[Any], start: int, length: int) -> list[Any] | None:
+    """slice(x, start, length): start from 1, or from the end if it is negative."""
+    first = start - 1 if start > 0 else len(values) + start
+    return None if start == 0 or length < 0 else values[first : first + length] if first >= 0 else []
+
+
+def _contains(values: list[Any], wanted: Any) -> bool | None:
+    if any(value is not None and value == wanted for value in values):
+        return True
+    return None if None in values else False
+
+
+def _append(values: list[Any] | None, added: Any) -> list[Any] | None:
+    return None if values is None else [*values, added]
+
+
+def _position(values: list[Any], wanted: Any) -> int:
+    return next((place for place, value in enumerate(values, start=1) if value == wanted), 0)
+
+
+def _union(left: list[Any], right: list[Any]) -> list[Any]:
+    return _once([*left, *right])
+
+
+def _intersection(left: list[Any], right: list[Any]) -> list[Any]:
+    return _once([value for value in left if value in right])
+
+
+def _difference(left: list[Any], right: list[Any]) -> list[Any]:
+    return _once([value for value in left if value not in right])
+
+
+def _once(values: list[Any]) -> list[Any]:
+    once: list[Any] = []
+    for value in values:
+        if value not in once:
+            once.append(value)
+    return once
+
+
+def _overlap(left: list[Any], right: list[Any]) -> bool | None:
+    if any(value is not None and value in right for value in left):
+        return True
+    return None if left and right and (None in left or None in right) else False
+
+
+def _flat(values: list[list[Any] | None]) -> list[Any] | None:
+    known = [value for value in values if value is not None]
+    return None if len(known) < len(values) else [item for value in known for item in value]
+
+
+def _join(values: list[str | None], separator: str, instead: str | None = None) -> str:
+    present = [instead if value is None else value for value in values]
+    return separator.join(value for value in present if value is not None)
+
+
+def _sort_array(args: Arguments) -> pl.Expr:
+    """Sort with NULL first, or the other way round if the second argument says so."""
+    up = args.compiled[0].list.sort(nulls_last=False)
+    if len(args) == 1:
+        return up
+    down = args.compiled[0].list.sort(descending=True, nulls_last=True)
+    return pl.when(args.compiled[1]).then(up).when(~args.compiled[1]).then(down)
+
+
+def _size(args: Arguments) -> pl.Expr:
+    held = args.compiled[0]
+    return (held.map.len() if isinstance(args.types[0], MapType) else held.list.len()).cast(pl.Int64)
+
+
+def _split(args: Arguments) -> pl.Expr:
+    """Split at what a regular expression matches; empty texts at the end stay, as with Spark's limit of -1."""
+    pattern, limit = args.text(1), args.number(2) if len(args) == 3 else -1
+    if pattern is None or limit is None:
+        return args.null()
+    if limit < 0 and pattern and re.escape(pattern) == pattern:
+        return args.compiled[0].str.split(pattern)
+    search = re.compile(pattern)
+    return rows(lambda text, *_: split_text(text, search, limit), args)
+
+
+def split_text(text: str, pattern: re.Pattern[str], limit: int) -> list[str]:
+    """Split as Java does: a match of nothing at the start splits nothing off; with a limit of 0 empty ends go."""
+    parts: list[str] = []
+    begin = 0
+    for match in pattern.finditer(text):
+        if 0 < limit <= len(parts) + 1:
+            break
+        if match.end() == 0 or (match.start() == match.end() == len(text)):
+            continue
+        parts.append(text[begin : match.start()])
+        begin = match.end()
+    parts.append(text[begin:])
+    while limit == 0 and len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts
+
+
+def _to_json(args: Arguments) -> pl.Expr:
+    type_ = args.types[0]
+    return rows(lambda value: json_text(value, type_), args)
+
+
+def json_text(value: Any, type_: DataType) -> str:
+    """Write a value as Spark does: fields that are NULL are left out."""
+    return _ENCODER.encode(_known(json_of(value, type_), type_)).decode()
+
+
+def _known(value: Any, type_: DataType) -> Any:
+    match type_:
+        case StructType(fields=fields) if value is not None:
+            return {name: _known(value[name], kind) for name, kind in fields if value[name] is not None}
+        case ArrayType(element=element) if value is not None:
+            return [_known(item, element) for item in value]
+        case MapType(of=kind) if value is not None:
+            return {key: _known(item, kind) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _from_json(args: Arguments) -> pl.Expr:
+    type_ = args.call.type
+    return rows(lambda text: parse_json(text, type_), args, columns=args.compiled[:1])
+
+
+def parse_json(text: str, type_: DataType) -> Any:
+    """Read a JSON text as a value of a type; what does not fit is NULL, as in Spark."""
+    try:
+        return _fitting(json.loads(text, parse_float=Decimal), type_)
+    except (ValueError, RecursionError):
+        return _fitting({}, type_) if isinstance(type_, StructType) and text.strip() else None
+
+
+def _fitting(value: Any, type_: DataType) -> Any:
+    match type_:
+        case StructType(fields=fields):
+            known = value if isinstance(value, dict) else {}
+            return {name: _fitting(known.get(name), kind) for name, kind in fields}
+        case ArrayType(element=element):
+            return [_fitting(item, element) for item in value] if isinstance(value, list) else None
+        case MapType(key=key, of=kind):
+            if not isinstance(value, dict):
+                return None
+            entries = shaped(dict.fromkeys(value), MapType(key, Type.NULL))
+            return {name: _fitting(item, kind) for name, item in zip(entries, value.values(), strict=True)}
+        case Type.STRING if value is not None and not isinstance(value, str):
+            return _ENCODER.encode(value).decode()
+        case Type.FLOAT | Type.DOUBLE if isinstance(value, Decimal):
+            return float(value)
+        case _:
+            try:
+                return shaped(value, type_)
+            except (ValueError, OverflowError):
+                return None
+
+
+def _rows(function: Rows, *, skip_null: bool = True) -> Kernel:
+    return lambda args: rows(function, args, skip_null=skip_null)
+
+
+def _of_array(operation: Callable[[pl.Expr], pl.Expr]) -> Kernel:
+    return lambda args: operation(args.compiled[0])
+
+
+NESTED: dict[str, Kernel] = {
+    "field": _field,
+    "item": _item,
+    "element_at": _element_at,
+    "array": _rows(lambda *values: list(values), skip_null=False),
+    "named_struct": _struct,
+    "map": _rows(_map, skip_null=False),
+    "map_from_arrays": _rows(_map_from_arrays),
+    "size": _size,
+    "array_contains": _rows(_contains),
+    "array_position": _rows(_position),
+    "array_append": lambda args: rows(_append, args, skip_null=False),
+    "array_remove": _rows(lambda values, wanted: [value for value in values if value is None or value != wanted]),
+    "array_distinct": _rows(_once),
+    "array_union": _rows(_union),
+    "array_intersect": _rows(_intersection),
+    "array_except": _rows(_difference),
+    "arrays_overlap": _rows(_overlap),
+    "array_sort": _of_array(lambda x: x.list.sort(nulls_last=True)),
+    "sort_array": _sort_array,
+    "array_min": _of_array(lambda x: x.list.min()),
+    "array_max": _of_array(lambda x: x.list.max()),
+    "array_join": _rows(_join),
+    "slice": _rows(_cut),
+    "flatten": _rows(_flat),
+    "map_keys": _of_array(lambda x: x.map.keys()),
+    "map_values": _of_array(lambda x: x.map.values()),
+    "map_contains_key": _rows(lambda values, key: key in values),
+    "split": _split,
+    "to_json": _to_json,
+    "from_json": _from_json,
+}
