@@ -25,6 +25,7 @@ class Wire:
             raise HostFault(f"{url!r} is not the address of a server", hint="write http://127.0.0.1:4280")
         self.url, self._parts = url.partition("#")[0].rstrip("/"), parts
         self._token = token or parts.fragment.removeprefix("token=")
+        self._prefix = "" if parts.scheme == "unix" else parts.path.rstrip("/")  # there the path is the socket
         self._timeout, self._cafile = timeout, cafile
 
     def request(
@@ -44,7 +45,7 @@ class Wire:
             data = json.dumps(body, default=_plain).encode()
             sent["Content-Type"] = "application/json"
         try:
-            connection.request(method, f"{self._parts.path.rstrip('/')}{API}{path}", data, sent)
+            connection.request(method, f"{self._prefix}{API}{path}", data, sent)
             response = connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             connection.close()

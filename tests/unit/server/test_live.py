@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.unit.server.conftest import Client
 from tests.unit.server.test_statements import ROWS
@@ -91,3 +92,33 @@ def test_results_follow_as_lines_and_as_events(client: Client) -> None:
             assert json.loads(next(lines)) == {"item": 2, "price": 110.0}
         assert batch >= 0
         connection.close()
+
+
+def test_an_arrow_stream_goes_on_and_numbers_its_batches(client: Client) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", client.server.port, timeout=20)
+    headers = {"Authorization": f"Bearer {client.token}", "Accept": "application/vnd.apache.arrow.stream"}
+    connection.request("GET", "/api/v1/queries/dear/results?follow&after=latest", headers=headers)
+    answer = connection.getresponse()
+    reader = pa.ipc.open_stream(answer)  # before there are results
+    assert reader.schema.names == ["item", "price"]
+    batches = []
+    for number in (1, 2):
+        client.push({"item": number, "price": 200.0, "at": f"2026-01-01T00:00:0{number}Z"})
+        rows, about = reader.read_next_batch_with_custom_metadata()
+        assert rows.to_pylist() == [{"item": number, "price": 200.0}]
+        batches.append(int(about["batch"]))
+        assert about["skipped"] == b"0"
+    assert batches[0] < batches[1]
+    client.run("DROP QUERY dear")
+    with pytest.raises(StopIteration):
+        reader.read_next_batch()
+    connection.close()
+
+
+def test_a_stream_of_results_says_what_it_is(client: Client) -> None:
+    assert client.ask("GET", "queries/dear/results?follow", headers={"Accept": "text/csv"}).status == 406
+    connection = http.client.HTTPConnection("127.0.0.1", client.server.port, timeout=20)
+    headers = {"Authorization": f"Bearer {client.token}", "Accept": "application/json"}
+    connection.request("GET", "/api/v1/queries/dear/results?follow", headers=headers)
+    assert connection.getresponse().headers["content-type"] == "application/x-ndjson"
+    connection.close()

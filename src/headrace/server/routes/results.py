@@ -11,6 +11,7 @@ import polars as pl
 from starlette.responses import Response, StreamingResponse
 
 from headrace.connectors.formats.json_lines import without_nesting
+from headrace.server.arrow_stream import ArrowStream
 from headrace.server.follower import CompleteFollower, Follower
 from headrace.server.problems import Fault
 from headrace.server.route import Call
@@ -63,10 +64,13 @@ def batch_view(entry: Shelved, frame: pl.DataFrame, skipped: int, *, safe: bool)
 
 def _form(call: Call) -> str:
     accepted = call.request.headers.get("accept", "")
+    is_followed = "follow" in call.options
     for form in _FORMS:
         if form in accepted:
-            return form
-    if "follow" in call.options:
+            if is_followed and form == CSV:
+                raise Fault(406, "results cannot be followed as CSV", hint=f"ask for {NDJSON}, {EVENTS} or {ARROW}")
+            return NDJSON if is_followed and form == JSON else form
+    if is_followed:
         return NDJSON
     if not accepted or "*/*" in accepted or "application/*" in accepted:
         return JSON
@@ -121,32 +125,34 @@ async def _follow(call: Call, name: str, form: str) -> Response:
 
 
 async def _pieces(call: Call, follower: Follower | CompleteFollower, form: str) -> AsyncIterator[bytes]:
+    arrow = ArrowStream(_empty(call, follower.query).schema) if form == ARROW else None
     with call.server.service.follows.reading(follower.query), call.server.live.listening(follower.query) as news:
-        yield b": follow\n\n" if form == EVENTS else b""
-        schema: pl.Schema | None = None
+        yield b": follow\n\n" if form == EVENTS else b"" if arrow is None else arrow.begin()
         while not call.server.service.is_stopping:
             try:
                 taken = await asyncio.to_thread(follower.take)
             except Fault:
                 return  # it has fallen behind; the next request says so
             for entry, frame, skipped in taken:
-                if form == ARROW:
-                    if schema is not None and frame.schema != schema:
-                        return  # an Arrow stream has one schema; the client asks again
-                    schema = frame.schema
-                    yield _body(frame, ARROW)
-                else:
+                if arrow is None:
                     yield _piece(entry, frame, skipped, form)
+                elif frame.schema == arrow.schema:
+                    yield arrow.add(frame, entry.batch, skipped)
+                else:  # the query was replaced; the client asks again
+                    yield arrow.end()
+                    return
             if taken:
                 continue
             if follower.is_over:
-                return
+                break
             try:
                 await asyncio.wait_for(news.wait(), HEARTBEAT)
                 news.clear()
             except TimeoutError:
                 yield b": alive\n\n" if form == EVENTS else b"\n" if form == NDJSON else b""
-        if form == EVENTS:
+        if arrow is not None:
+            yield arrow.end()
+        elif form == EVENTS and not follower.is_over:
             yield b"event: stopping\ndata: {}\n\n"
 
 
