@@ -61,7 +61,7 @@ def test_with_tls_nothing_is_answered_in_clear(tmp_path: Path, certificate: tupl
         assert server.url.startswith("https://")
         token = server.owner_url.partition("#token=")[2]
         with connect(server.url, token=token, cafile=str(file)) as session:
-            assert [outcome.rows for outcome in session.execute("SHOW TABLES")] == [()]  # type: ignore[union-attr]
+            assert [outcome.rows for outcome in session.execute("SHOW TABLES")] == [()]
         with pytest.raises(HostFault, match="does not answer"), connect(server.url, token=token) as other:
             other.execute("SHOW TABLES")  # a certificate that nobody vouches for
         plain = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
