@@ -28,7 +28,13 @@ EXAMPLES = examples(
     ("one experiment, in seconds", "experiment run bursts --quick"),
     ("all of them, with figures and a file of findings", "experiment run all --figures figures --json findings.json"),
 )
-COLORS = {"confirmed": "green", "consistent": "cyan", "not confirmed": "bold red", "not comparable": "dim"}
+COLORS = {
+    "confirmed": "green",
+    "calibrated": "blue",
+    "consistent": "cyan",
+    "not confirmed": "bold red",
+    "not comparable": "dim",
+}
 ALL = "all"
 
 app = typer.Typer(name="experiment", help="Repeat published experiments.", no_args_is_help=True, epilog=EXAMPLES)

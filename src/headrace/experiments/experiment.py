@@ -9,8 +9,9 @@ from typing import Literal, TypeAlias
 
 #: How much is measured: seconds of work, about a minute, or the sizes of the publication.
 Scale: TypeAlias = Literal["quick", "normal", "full"]
-#: Computed from our numbers. `consistent`: different, but no contradiction; `not comparable`: the setting is unknown.
-Verdict: TypeAlias = Literal["confirmed", "consistent", "not confirmed", "not comparable"]
+#: Computed from our numbers. `calibrated`: a parameter was fitted to the published number, so that it had to come out;
+#: `consistent`: different, but no contradiction; `not comparable`: the setting is unknown.
+Verdict: TypeAlias = Literal["confirmed", "calibrated", "consistent", "not confirmed", "not comparable"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,12 @@ def near(ours: Sample | float, published: float | Range, tolerance: float) -> Ve
     return "consistent" if off <= 3 * allowed + noise else "not confirmed"
 
 
+def fitted(ours: Sample | float, published: float | Range, tolerance: float) -> Verdict:
+    """Judge a published number to which a parameter of ours was fitted: it predicts nothing, but must come out."""
+    verdict = near(ours, published, tolerance)
+    return "calibrated" if verdict == "confirmed" else verdict
+
+
 def between(published: float, first: float, second: float) -> Verdict:
     """Judge a published number whose setting is not exactly known: consistent if it lies between two of ours."""
     return "consistent" if min(first, second) <= published <= max(first, second) else "not confirmed"

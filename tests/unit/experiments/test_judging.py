@@ -1,7 +1,7 @@
 import pytest
 
 from headrace.experiments.experiment import Range, text_of
-from headrace.experiments.judging import between, claim, exact, near
+from headrace.experiments.judging import between, claim, exact, fitted, near
 from headrace.experiments.sample import Sample, sample
 
 
@@ -14,6 +14,12 @@ def test_a_claim_holds_or_not() -> None:
 )
 def test_a_number_is_near_or_not(ours: float, verdict: str) -> None:
     assert near(ours, 100.0, 0.1) == verdict
+
+
+def test_a_number_to_which_a_parameter_was_fitted_is_never_confirmed() -> None:
+    assert fitted(101, 100.0, 0.1) == "calibrated"
+    assert fitted(125, 100.0, 0.1) == "consistent"
+    assert fitted(131, 100.0, 0.1) == "not confirmed"
 
 
 def test_a_number_in_a_range_is_near_whatever_the_tolerance() -> None:

@@ -17,7 +17,7 @@ import polars as pl
 
 from headrace.engine.engine import Engine
 from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
-from headrace.experiments.judging import claim, exact, near
+from headrace.experiments.judging import claim, exact, fitted, near
 from headrace.experiments.sample import Sample
 from headrace.graph.graph import Graph, Vertex
 from headrace.model.expressions.expression import Call, Column, Expr
@@ -219,14 +219,14 @@ def _arrivals(plan: Graph, tuples: int, period: int) -> list[Arrival]:
 
 
 def _claims(fixed: Mapping[str, Imputed], within: Mapping[str, Imputed]) -> Iterator[Finding]:
-    for what, cut, paper, tolerance in (
-        ("no feedback: dropped", "none", PAPER_NONE, 0.005),
-        ("feedback, cut at the newest (hw): dropped", "hw", PAPER_TOLD, 0.02),
-        ("feedback, cut at half the tolerance: dropped", "hw - tol / 2", PAPER_TOLD, 0.02),
-        ("feedback, cut at the tolerance (the paper's other wording): dropped", "hw - tol", PAPER_TOLD, 0.02),
+    for what, cut, paper, tolerance, judge in (
+        ("no feedback: dropped", "none", PAPER_NONE, 0.005, fitted),
+        ("feedback, cut at the newest (hw): dropped", "hw", PAPER_TOLD, 0.02, fitted),
+        ("feedback, cut at half the tolerance: dropped", "hw - tol / 2", PAPER_TOLD, 0.02, near),
+        ("feedback, cut at the tolerance (the paper's other wording): dropped", "hw - tol", PAPER_TOLD, 0.02, near),
     ):
         ours = fixed[cut].dropped
-        yield Finding(what, ours, near(ours, paper, tolerance), paper, DROPPED["constant"][list(CUTS).index(cut)], "%")
+        yield Finding(what, ours, judge(ours, paper, tolerance), paper, DROPPED["constant"][list(CUTS).index(cut)], "%")
     for cut, paper in (("none", PAPER_NONE), ("hw", PAPER_TOLD)):
         ours = within[cut].dropped
         yield Finding(

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from headrace.experiments.experiment import Finding, Outcome, Panel, Range, Scale, Series, Trial
-from headrace.experiments.judging import claim, exact, near
+from headrace.experiments.judging import claim, exact, fitted
 from headrace.hosts.local import LocalDeployment
 from headrace.operators.feedback.reach import Reach
 from headrace.session import Session
@@ -221,7 +221,7 @@ def cost(work: Work, none: Work) -> float:
 def _claims(runs: Runs) -> Iterator[Finding]:
     for name, paper in PAPER.items():
         ours = 100 - cost(runs[name, PERIODS[0]], runs["F0", PERIODS[0]])
-        yield Finding(f"{name}, {REACHES[name]}: saved, by cost", ours, near(ours, paper, 0.01), paper, paper, "%")
+        yield Finding(f"{name}, {REACHES[name]}: saved, by cost", ours, fitted(ours, paper, 0.01), paper, paper, "%")
     spread = max(_spread([cost(runs[name, period], runs["F0", period]) for period in PERIODS]) for name in PAPER)
     yield Finding(
         "visible segment changes every 2, 4 or 6 min: by cost",

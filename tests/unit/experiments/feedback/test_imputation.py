@@ -48,7 +48,7 @@ def test_a_tiny_run_gives_the_table() -> None:
 def test_a_cut_that_saves_nothing_is_not_confirmed() -> None:
     stuck = {cut: Imputed((1,) * 75, 2425, 0) for cut in CUTS}
     verdicts = [finding.verdict for finding in imputation._claims(stuck, stuck)]
-    assert verdicts == ["confirmed", *["not confirmed"] * 3, "confirmed", "not confirmed"]
+    assert verdicts == ["calibrated", *["not confirmed"] * 3, "confirmed", "not confirmed"]
     assert "not confirmed" in {finding.verdict for finding in imputation._counts(stuck)}
     level = {(service, cut): Sample((97.0,)) for service in imputation.DROPPED for cut in CUTS}
     assert {finding.verdict for finding in imputation._ranking(level)} == {"not confirmed"}
