@@ -140,6 +140,7 @@ def test_a_checkpoint_that_only_the_driver_sees_is_one_sentence(cluster, driver,
         ),
         ("other", r"the executors cannot run Python tasks: .*PYTHON_VERSION_MISMATCH", "the same version of Python"),
     ],
+    ids=["absent", "bare", "other"],
 )
 def test_machines_without_the_right_python_are_one_sentence_before_anything_is_written(
     cluster, driver, case, kind, message, hint
@@ -157,7 +158,7 @@ def test_machines_without_the_right_python_are_one_sentence_before_anything_is_w
     assert re.search(message, told["message"])
     assert "\n" not in told["message"]
     assert hint in told["hint"]
-    assert set(told["files"]) <= {"epoch.json", "spark.log"}
+    assert set(told["files"]) <= {"epoch.json", "owner.json", "spark.log"}
     assert not case.out.exists()
 
 
