@@ -60,6 +60,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--whole-corpus", action="store_true", help="run all golden scripts and queries on the cluster")
 
 
+#: What tests tell at the end of a run.
+TOLD = pytest.StashKey[list[str]]()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (output := getattr(session.config, "workeroutput", None)) is not None:  # of a process that runs some tests
+        output["told"] = session.config.stash.get(TOLD, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    node.config.stash.setdefault(TOLD, []).extend(getattr(node, "workeroutput", {}).get("told", ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for told in config.stash.get(TOLD, []):
+        terminalreporter.write_line(told)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_fsync() -> Iterator[None]:
     """Do not wait for the disk in the tests of this process: a killed process, unlike a power cut, loses nothing."""

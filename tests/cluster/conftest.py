@@ -7,11 +7,7 @@ import pytest
 from tests.cluster.cluster import Cluster
 from tests.cluster.first_process import end_leftovers
 from tests.cluster.machine import until
-
-#: What kind of machines the tests used.
-KIND = pytest.StashKey[str]()
-#: What tests have measured.
-TOLD = pytest.StashKey[list[str]]()
+from tests.conftest import TOLD
 
 
 def pytest_itemcollected(item):
@@ -33,18 +29,11 @@ def _needs_another_driver(item):
     return "drivers" in inspect.signature(item.function).parameters
 
 
-def pytest_terminal_summary(terminalreporter, config):
-    if (kind := config.stash.get(KIND, None)) is not None:
-        terminalreporter.write_line(f"machines of the test cluster: {kind}")
-    for told in config.stash.get(TOLD, []):
-        terminalreporter.write_line(told)
-
-
 @pytest.fixture(scope="session")
 def cluster(request, tmp_path_factory):
     end_leftovers()
     with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        request.config.stash[KIND] = cluster.rack.kind
+        request.config.stash.setdefault(TOLD, []).append(f"machines of the test cluster: {cluster.rack.kind}")
         yield cluster
 
 

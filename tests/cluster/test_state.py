@@ -5,8 +5,8 @@
 
 import numpy as np
 import polars as pl
-from tests.cluster.conftest import TOLD
 from tests.cluster.machine import until
+from tests.conftest import TOLD
 from tests.spark.crash_case import multiset, written
 
 BEGIN = 1_767_225_600_000_000
