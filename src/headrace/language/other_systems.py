@@ -19,7 +19,6 @@ _FIELDS = "write its fields: STRUCT<id: INT, name: STRING>"
 _JSON_TYPE = "keep it as STRING and read it with get_json_object or from_json, or declare ARRAY, MAP or STRUCT"
 _UNNEST = "write it alone in SELECT, or in FROM: FROM s CROSS JOIN UNNEST(xs) AS u(x)"
 _NO_TRANSACTION = "leave it out: the statements of a script take effect together, or none does"
-_OWN_AGGREGATE = "define it with CREATE AGGREGATE name(TYPE) RETURNS TYPE FROM PYTHON 'module:Class'"
 _SEQUENCE = "write a SEQUENCE b for 'a, then b'"
 _WHERE = "conditions stand at the end: a SEQUENCE b WITHIN 10 MINUTES WHERE a.speed > 30"
 _TUMBLING = "write the window after the stream: FROM stream [RANGE 5 MINUTES]"
@@ -193,12 +192,6 @@ TYPES = {
 
 #: By the name of a function.
 FUNCTIONS = {
-    "string_agg": _OWN_AGGREGATE,
-    "listagg": _OWN_AGGREGATE,
-    "group_concat": _OWN_AGGREGATE,
-    "array_agg": _OWN_AGGREGATE,
-    "collect_list": _OWN_AGGREGATE,
-    "collect_set": _OWN_AGGREGATE,
     "row_number": _RANK,
     "rank": _RANK,
     "dense_rank": _RANK,

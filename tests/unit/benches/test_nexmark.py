@@ -39,7 +39,7 @@ def test_files_give_the_answers_of_duckdb_and_a_lost_file_is_noticed(nexmark: An
 
 
 def test_a_rate_leaves_out_the_first_micro_batch_and_those_that_end_the_run(nexmark: Any) -> None:
-    assert nexmark.Run(9.0, (5000.0, 500.0, 400.0, 600.0, 10.0, 10.0)).rate(1000) == 2000.0
+    assert nexmark.Run(9.0, (5000.0, 500.0, 400.0, 600.0, 900.0, 10.0, 10.0)).rate(1000, 5) == 2000.0
 
 
 def test_an_unknown_query_or_input_is_named(nexmark: Any) -> None:

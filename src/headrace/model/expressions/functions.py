@@ -446,6 +446,9 @@ AGGREGATES: dict[str, Function] = {
     "mode": Function(1, 1, _same, "the most frequent value; of several the least"),
     "max_by": Function(2, 2, _same, "max_by(x, y): x where y is greatest; of several the least x, NULL before all"),
     "min_by": Function(2, 2, _same, "min_by(x, y): x where y is least; of several the least x, NULL before all"),
+    "collect_list": Function(1, 1, nested.collected, "an ARRAY of the values, in the order of time, then of value"),
+    "collect_set": Function(1, 1, nested.collected_once, "an ARRAY of the different values, in ascending order"),
+    "string_agg": Function(1, 2, nested.joined, "string_agg(s, separator): the texts in the order of time, one text"),
     "bool_and": Function(1, 1, _fixed(_B, _B), "true if all values are"),
     "bool_or": Function(1, 1, _fixed(_B, _B), "true if one of the values is"),
     "first": Function(
@@ -465,5 +468,5 @@ AGGREGATES: dict[str, Function] = {
 #: Aggregates that the binder writes as another one.
 COMPUTED_BY = {
     "median": "percentile", "approx_percentile": "percentile_disc", "approx_count_distinct": "count_distinct",
-    "bool_and": "min", "bool_or": "max",
+    "bool_and": "min", "bool_or": "max", "string_agg": "collect_list",
 }  # fmt: skip

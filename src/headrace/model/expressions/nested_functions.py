@@ -131,6 +131,21 @@ def sized(types: Types) -> DataType | None:
     return Type.BIGINT if isinstance(types[0], ArrayType | MapType) else None
 
 
+def collected(types: Types) -> DataType | None:
+    """Return the type of an ARRAY of an aggregate's values."""
+    return None if types[0] is Type.NULL else ArrayType(types[0])
+
+
+def collected_once(types: Types) -> DataType | None:
+    """Return the same for values that can be compared."""
+    return None if types[0] is Type.NULL or is_nested(types[0]) else ArrayType(types[0])
+
+
+def joined(types: Types) -> DataType | None:
+    """Return the type of the texts that string_agg joins: an ARRAY before it does."""
+    return ArrayType(Type.STRING) if all(type_ is Type.STRING for type_ in types) else None
+
+
 def written(types: Types) -> DataType | None:
     """Return STRING for what can be written as JSON: not a plain value, as in Spark."""
     return Type.STRING if is_nested(types[0]) else None

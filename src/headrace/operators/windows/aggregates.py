@@ -25,7 +25,10 @@ from headrace.operators.windows.exact_sums import exact_of_lists, exact_result, 
 from headrace.operators.windows.user_aggregates import UserAggregate, load
 
 #: Functions whose partials hold values.
-_KEEPING = ("count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode")
+_KEEPING = (
+    "count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode", "collect_list",
+    "collect_set",
+)  # fmt: skip
 #: GroupKeys of a group: the output name of each and the expression that computes it.
 GroupKeys: TypeAlias = tuple[tuple[str, Expr], ...]
 
@@ -206,6 +209,11 @@ def split(call: AggregateCall, arg: str, other: str = "") -> Split:
         case "mode":
             part = _values(arg)
             return Split((part,), pl.col(part.name).list.eval(pl.element().mode()).list.sort().list.first())
+        case "collect_list":
+            return _collected(arg)
+        case "collect_set":
+            part = _distinct(arg)
+            return Split((part,), pl.col(part.name).list.sort())
         case "max_by" | "min_by":
             return _of_extreme(call.function, arg, other)
         case "first" | "last":
@@ -258,6 +266,15 @@ def _values(arg: str) -> Part:
     """Keep all values, as a list."""
     name = f"{arg}_values"
     return Part(name, pl.col(arg).drop_nulls(), pl.col(name).explode(empty_as_null=False, keep_nulls=False))
+
+
+def _collected(arg: str) -> Split:
+    """Keep all values with their times, and return them in the order of time, then of value: however they came."""
+    name = f"{arg}_collected"
+    row = pl.struct(pl.col(TS).alias("ts"), pl.col(arg).alias("value"))
+    fold = row.filter(pl.col(arg).is_not_null())
+    merge = pl.col(name).explode(empty_as_null=False, keep_nulls=False)
+    return Split((Part(name, fold, merge),), pl.col(name).list.sort().list.eval(pl.element().struct.field("value")))
 
 
 def _percentile(call: AggregateCall, arg: str) -> Split:

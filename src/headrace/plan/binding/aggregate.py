@@ -164,6 +164,8 @@ class Grouping:
             )
         condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
+        if name == "string_agg":
+            return self._joined(node, call)
         function, arg, more = self._argument(name, call)
         own = self._env.catalog.aggregate(call.name)
         if own is not None and arg is not None:
@@ -188,6 +190,34 @@ class Grouping:
             known = AggregateCall(unique(shown, self._taken), function, arg, type_, more)
             self._calls[key] = known
         return Column(f"${known.name}", known.type)
+
+    def _joined(self, node: exp.Expr, call: exp.Expr) -> Expr:
+        """Return string_agg(x, separator): collect_list(x) as one text, NULL if there is no value."""
+        args: list[exp.Expr] = list(call.expressions)
+        distinct = bool(args) and isinstance(args[0], exp.Distinct)
+        if distinct:
+            args = [*args[0].expressions, *args[1:]]
+        if any(isinstance(arg, exp.Order) for arg in args):
+            raise NotSupported(
+                f"{call.name} cannot have ORDER BY: its texts are in the order of time",
+                span=place(call),
+                hint="write array_join(array_sort(collect_list(x)), ',') for the order of the texts",
+            )
+        _check_number("string_agg", call, args)
+        bound = self._inner.bind(args[0])
+        separator = self._inner.bind(args[1]) if len(args) == 2 else Literal(DEFAULT_SEPARATOR[call.name.lower()], _S)
+        if bound.type is not Type.STRING or not isinstance(separator, Literal) or separator.type is not Type.STRING:
+            raise TypeFault(
+                f"{call.name} takes a STRING and a constant separator",
+                span=place(call),
+                hint=f"write {call.name}(CAST(x AS STRING), ', ')",
+            )
+        values = exp.Anonymous(this="collect_set" if distinct else "collect_list", expressions=[args[0].copy()])
+        inner = exp.Filter(this=values, expression=node.expression.copy()) if isinstance(node, exp.Filter) else values
+        held = self._collect(values.name, inner)
+        text = Call("array_join", (held, separator), Type.STRING)
+        empty = Call("=", (Call("size", (held,), Type.BIGINT), Literal(0, Type.BIGINT)), Type.BOOLEAN)
+        return Case(((empty, Literal(None, Type.STRING)),), text, Type.STRING)
 
     def _argument(self, name: str, call: exp.Expr) -> tuple[str, Expr | None, tuple[Expr, ...]]:
         args: list[exp.Expr] = call.expressions
@@ -266,8 +296,11 @@ _COMPARING = ("max_by", "min_by", "corr", "covar_pop", "covar_samp")
 #: The aggregate that takes each different value once.
 _WITH_DISTINCT = {
     "count": "count_distinct", "min": "min", "max": "max", "sum": "sum_distinct", "avg": "avg_distinct",
-    "bool_and": "bool_and", "bool_or": "bool_or",
+    "bool_and": "bool_and", "bool_or": "bool_or", "collect_list": "collect_set", "collect_set": "collect_set",
 }  # fmt: skip
+_S = Type.STRING
+#: What string_agg and its other names put between texts if nothing is written.
+DEFAULT_SEPARATOR = {"string_agg": "", "listagg": "", "group_concat": ","}
 #: Aggregates that take a fraction, a constant.
 _FRACTIONS = ("median", "percentile", "percentile_disc", "approx_percentile")
 #: Which tuple of a window a profile takes what else is selected from.
@@ -293,13 +326,8 @@ def _group_items(select: exp.Select) -> list[exp.Expr]:
         raise SyntaxFault(
             "GROUP BY names no columns", span=place(select), hint="leave GROUP BY out to make one group of all tuples"
         )
-    for name, value in group.args.items():
-        if name != "expressions" and value:
-            raise NotSupported(
-                f"GROUP BY {name.replace('_', ' ').upper()} is not supported",
-                span=place(group),
-                hint="write the columns to group by",
-            )
+    if group.args.get("all"):
+        raise NotSupported("GROUP BY ALL is not supported", span=place(group), hint="write the columns to group by")
     return [item.this if isinstance(item, exp.Paren) else item for item in group.expressions]
 
 

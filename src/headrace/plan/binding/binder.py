@@ -36,6 +36,7 @@ from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.from_clause import Source, bind_from
 from headrace.plan.binding.from_item import union
+from headrace.plan.binding.grouping_sets import expand_grouping_sets
 from headrace.plan.binding.impute import Imputing
 from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
@@ -223,7 +224,9 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     if not select.expressions:
         raise SyntaxFault("SELECT names no columns", span=place(select), hint="write * or columns")
     distinct = select.args.get("distinct")
+    known = ExpressionBinder(Scope(()), env.catalog)
     select = lift_generators(name_windows(select))
+    select = expand_grouping_sets(select, lambda node: known.aggregate_name(node) is not None, _name)
     if is_deduplication(select):
         return bind_deduplicated(select, env, _bind_select)
     if overs_of(select):
@@ -248,7 +251,7 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     if modifiers is not None and not modifiers.of_window:
         node = _consecutive(select, env, modifiers)
         return node if distinct is None else nodes.Distinct(node, 0)
-    grouped = modifiers is not None or is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
+    grouped = modifiers is not None or is_grouped(select, env, known)
     source = bind_from(select, env, aggregated=grouped or distinct is not None)
     for item in source.streams:
         if item.call is not None and distinct is not None:

@@ -32,7 +32,10 @@ _RANKINGS = ("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_
 _RENAMED = {"first_value": "first", "last_value": "last"}
 #: Most tuples before the current one in a frame of rows.
 _MOST_ROWS = 100_000
-_KEEPING = ("count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode")
+_KEEPING = (
+    "count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode", "collect_list",
+    "collect_set",
+)  # fmt: skip
 
 
 def overs_of(select: exp.Select) -> list[exp.Window]:

@@ -15,11 +15,12 @@ from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
 from headrace.model.python_function import is_python_function, parse_function
 from headrace.model.python_target import PythonTarget, is_python_target
+from headrace.model.schema import TS
 from headrace.model.types import DataType, DecimalType, Type
 from headrace.model.window import AggregateCall
 from headrace.testing.oracle import decimals
 from headrace.testing.oracle.functions import SCALARS
-from headrace.testing.oracle.values import compare, convert, identity, lift, wrap
+from headrace.testing.oracle.values import compare, convert, identity, lift, sort_key, wrap
 
 
 def value_of(expr: Expr, row: Mapping[str, Any]) -> Any:
@@ -58,7 +59,12 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
     if call.function in _PAIRED:
         others = [value_of(call.more[0], row) for row in rows]
         return _PAIRED[call.function](list(zip(values, others, strict=True)), call)
+    if call.function == "collect_list":
+        stamped = [(row.get(TS, 0), value) for row, value in zip(rows, values, strict=True) if value is not None]
+        return [value for _, value in sorted(stamped, key=lambda pair: (pair[0], sort_key(pair[1])))]
     present = [value for value in values if value is not None]
+    if call.function == "collect_set":
+        return sorted({identity(value): value for value in reversed(present)}.values(), key=sort_key)
     if call.function in ("percentile", "percentile_disc"):
         return _percentile(present, call) if present else None
     if is_python_target(call.function):
