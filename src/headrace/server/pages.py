@@ -162,9 +162,9 @@ def _overview(server: Server) -> str:
 
 
 def _why_plain() -> str:
-    """Return why there is no console; nothing if there is one."""
+    """Return why there is no console, or where it is."""
     if (DIST / "index.html").is_file():
-        return ""
+        return '<p><a href="./">Open the console</a></p>'
     reason = REASON.read_text() if REASON.is_file() else "it was not built; web/build in a checkout builds it"
     return f"<p>The console is not there: {_e(reason.strip())}</p>"
 

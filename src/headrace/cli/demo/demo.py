@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from headrace.cli.demo.served import on_page
 from headrace.cli.demo.viewport import SEGMENTS, Display, Viewport
 from headrace.cli.help import examples, flag, program
 from headrace.cli.live_session import Host, interruptible, open_session, watch
@@ -25,7 +27,7 @@ from headrace.model.time import SECOND, format_instant
 from headrace.session import Session
 
 EXAMPLES = examples(
-    ("run until Ctrl-C", "demo"),
+    ("run until Ctrl-C, in the terminal and on a page in the browser", "demo"),
     ("a screen that moves along the road; segments that it does not show are not computed", "demo --viewport"),
     ("lines instead of a live picture, for logs and pipes", "demo --seconds 30 --plain"),
     note="The queries: examples/speed_map.sql, examples/viewport.sql",
@@ -37,7 +39,7 @@ def demo(
     seconds: float | None = typer.Option(
         None, min=1, help="Stop after this many seconds of results. Without it, run until Ctrl-C."
     ),
-    plain: bool = flag("--plain", "Print lines. This is the default if the output is not a terminal."),
+    plain: bool = flag("--plain", "Print lines, without a page. This is the default if the output is not a terminal."),
     viewport: bool = flag(
         "--viewport",
         "Show only a part of the road, which moves every few seconds. The demo tells the query which segments are not "
@@ -78,6 +80,7 @@ class SpeedMap:
         self.script = "speed_map.sql" if viewport is None else "viewport.sql"
         self.viewport = viewport
         self.display: Display | None = None
+        self.address: str | None = None  # of the page that shows the same
         self._lock = threading.Lock()
         self._speeds: dict[int, tuple[Any, float, int]] = {}  # segment: window's end, mean speed, readings
         self._confirmed: dict[int, int] = {}
@@ -97,7 +100,12 @@ class SpeedMap:
         if self.viewport is None:
             session.subscribe("congestion", self.take_confirmed)
         else:
-            self.display = Display(self.viewport, session.execute)
+            self.move_by(session.execute)
+
+    def move_by(self, execute: Callable[[str], object]) -> None:
+        """Let feedback of a viewport that moves be given by this function."""
+        if self.viewport is not None:
+            self.display = Display(self.viewport, execute)
 
     def look(self, session: Session) -> None:
         """Read the counters; a viewport that moves also gives feedback."""
@@ -132,7 +140,8 @@ class SpeedMap:
         with self._lock:
             speeds, confirmed = dict(self._speeds), dict(self._confirmed)
         if not speeds:
-            return Spinner("dots", "the queries are running; waiting for the end of the first window ...")
+            waiting = Spinner("dots", "the queries are running; waiting for the end of the first window ...")
+            return waiting if self.address is None else Group(Text(f"console: {self.address}"), waiting)
         newest = max(end for end, _, _ in speeds.values())
         shown = self._shown(newest)
         road = Table.grid(padding=(0, 1))
@@ -159,8 +168,9 @@ class SpeedMap:
             f"  {seconds} s windows, newest ends {instant(newest)}  ",
             ("(Ctrl-C stops)", "dim"),
         )
+        page = () if self.address is None else (Text(f"console: {self.address}", overflow="fold"),)
         saved = () if self.display is None else (Text(""), self.display.savings.table())
-        return Group(title, Text(""), road, Text(""), self.meter.table(), *saved)
+        return Group(title, *page, Text(""), road, Text(""), self.meter.table(), *saved)
 
     def line(self) -> str:
         """Return the map and the counters as one line of text."""
@@ -212,20 +222,24 @@ def _start(picture: SpeedMap) -> Session:
 
 
 def _live(picture: SpeedMap, seconds: float | None) -> None:
-    with (
-        _start(picture) as session,
-        interruptible(lambda: None) as stop,
-        Live(picture.draw(out.width), console=out, auto_refresh=False) as live,
-    ):
-
-        def look() -> None:
-            picture.look(session)
-            live.update(picture.draw(out.width), refresh=True)
-            if picture.is_over(seconds):
-                stop.set()
-
-        watch(session, stop, every=0.25, look=look)
+    with _start(picture) as session, interruptible(lambda: None) as stop, on_page(session) as page:
+        picture.address = page.address
+        picture.move_by(page.execute)
+        if page.address is not None:
+            out.print(f"open the console in a browser: {page.address}", markup=False, soft_wrap=True)
+        with Live(picture.draw(out.width), console=out, auto_refresh=False) as live:
+            _show(picture, session, live, stop, seconds)
     _farewell(picture)
+
+
+def _show(picture: SpeedMap, session: Session, live: Live, stop: threading.Event, seconds: float | None) -> None:
+    def look() -> None:
+        picture.look(session)
+        live.update(picture.draw(out.width), refresh=True)
+        if picture.is_over(seconds):
+            stop.set()
+
+    watch(session, stop, every=0.25, look=look)
 
 
 def _lines(picture: SpeedMap, seconds: float | None) -> None:
