@@ -93,6 +93,20 @@ const look = EditorView.theme({
   ".cm-matchingBracket": { backgroundColor: "var(--accent-soft) !important" },
 });
 
+// Where text is typed over a selection, Chromium keeps the look of what it replaces by a style attribute, which the content
+// security policy refuses. So this edit is made by the editor, as its other edits are.
+const typeOver = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { main } = view.state.selection;
+    const text = event.data;
+    if (event.inputType !== "insertText" || text === null || main.empty || view.composing || !event.cancelable) return false;
+    event.preventDefault();
+    const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+    if (!view.state.facet(EditorView.inputHandler).some((handle) => handle(view, main.from, main.to, text, insert))) view.dispatch(insert());
+    return true;
+  },
+});
+
 export function create(parent: HTMLElement, wishes: Wishes): Editor {
   const shadow = parent.shadowRoot ?? parent.attachShadow({ mode: "open" });
   const sheet = new CSSStyleSheet();
@@ -111,7 +125,7 @@ export function create(parent: HTMLElement, wishes: Wishes): Editor {
       doc: wishes.text,
       extensions: [
         lineNumbers(), lintGutter(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(), highlightActiveLineGutter(),
-        EditorView.lineWrapping, language, colors, look,
+        EditorView.lineWrapping, language, colors, look, typeOver,
         EditorView.contentAttributes.of({ "aria-label": "Statements", spellcheck: "false" }),
         autocompletion({ override: [(context) => complete(context, wishes.words())], icons: false }),
         Prec.highest(keymap.of([

@@ -23,7 +23,7 @@ class Live {
   beat = $state.raw<Beat | null>(null);
   role = $state<"read" | "write">("read");
   version = $state("");
-  status = $state<"connecting" | "live" | "lost">("connecting");
+  status = $state<"connecting" | "live" | "lost" | "locked">("connecting");
   problem = $state.raw<Problem | null>(null);
   /** When the last message came, by the clock of this browser. */
   heard = $state(0);
@@ -89,8 +89,30 @@ class Live {
     this.#socket = null;
     if (this.status !== "lost") this.lostAt = Date.now();
     this.status = "lost";
-    setTimeout(() => this.#connect(), PATIENCE[Math.min(this.#tries, PATIENCE.length - 1)]);
+    setTimeout(() => void this.#retry(), PATIENCE[Math.min(this.#tries, PATIENCE.length - 1)]);
     this.#tries += 1;
+  }
+
+  /** Connect again, unless the server was started again meanwhile: then it does not know the cookie of this page. */
+  async #retry(): Promise<void> {
+    try {
+      const answer = await fetch("/api/v1/deployment", { credentials: "same-origin" });
+      if (answer.status === 401) {
+        this.status = "locked";
+        return;
+      }
+    } catch {
+      // it is still away
+    }
+    this.#connect();
+  }
+
+  /** Connect after a new login. */
+  unlock(): void {
+    if (this.status !== "locked") return;
+    this.status = "lost";
+    this.#tries = 0;
+    this.#connect();
   }
 
   #take(message: LiveMessage): void {

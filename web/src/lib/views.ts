@@ -392,6 +392,23 @@ export interface SheddingView {
   queries: ShedQueryView[];
 }
 
+/** A change of plan: from and to which tree, how, for how long, and whether it is through. */
+export interface MigrationView {
+  query: string;
+  vertex: string;
+  number: number;
+  at: number;
+  before: string;
+  after: string;
+  how: string;
+  auto: boolean;
+  batches: number;
+  longest_ms: number;
+  built: number;
+  ended: number | null;
+  state: "running" | "done" | "given up";
+}
+
 /** What a statement did, in a sentence. */
 export interface MessageOutcome {
   kind: "message";
@@ -429,6 +446,21 @@ export interface Diagnosis {
 export interface ExplainAnswer {
   text: string;
   plans: unknown[];
+}
+
+/** A record that does not fit the columns of a stream: what it is, why, and where it stands. */
+export interface BadRecord {
+  record: string;
+  reason: string;
+  origin: string;
+}
+
+/** The first records of a stream that is not created yet. */
+export interface TrialView {
+  stream: string;
+  columns: Column[];
+  rows: unknown[][];
+  bad: BadRecord[];
 }
 
 /** How many rows were appended; `repeated` if an earlier request with the same key had done so. */
