@@ -14,6 +14,7 @@ from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, placement_of, whole_of
 from headrace.control.decision_log import Numbered
+from headrace.control.migration_log import Migrated
 from headrace.engine.statistics import RuleStatistics, Statistics
 from headrace.graph.graph import VertexId
 from headrace.operators.specs import Output
@@ -25,6 +26,7 @@ from headrace.server.views.control import (
     DecisionView,
     FeedbackView,
     GuardView,
+    MigrationView,
     SheddingView,
     ShedQueryView,
     ShedView,
@@ -207,6 +209,25 @@ def rule_view(rule: Rule, running: Running, statistics: Statistics) -> RuleView:
         done=counts.done,
         waiting=counts.waiting,
         failed=counts.failed,
+    )
+
+
+def migration_view(change: Migrated) -> MigrationView:
+    """Return a change of plan."""
+    return MigrationView(
+        query=change.query,
+        vertex=change.vertex,
+        number=change.number,
+        at=change.time // 1000,
+        before=change.before,
+        after=change.after,
+        how=change.how,
+        auto=change.auto,
+        batches=change.batches,
+        longest_ms=change.longest_ms,
+        built=change.built,
+        ended=None if change.ended is None else change.ended // 1000,
+        state="given up" if change.given_up else "running" if change.ended is None else "done",
     )
 
 

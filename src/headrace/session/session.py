@@ -27,10 +27,10 @@ from headrace.hosts.host import Deployment, Preparable, Rescalable, Rescaled
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.starting.launch import Launch, launch_of
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import Describe, Explain, ExplainReplace, Show, Statement
+from headrace.language.syntax.statements import CreateStream, Describe, Explain, ExplainReplace, Show, Statement
 from headrace.model.allowed_python import allow
 from headrace.model.page import Page
-from headrace.model.time import format_instant
+from headrace.model.time import SECOND, format_instant
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.listings.show import COUNTS
 from headrace.session.outcome import Listing, Message, Outcome
@@ -41,6 +41,7 @@ from headrace.session.secrets import check_secrets_of
 from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.transaction import Transaction
+from headrace.session.trial import Trial, try_stream
 from headrace.storage.format import check_format, write_format
 from headrace.storage.location import ObjectPath, location, resolved
 from headrace.storage.mirror import end_mirror, mirror
@@ -172,6 +173,16 @@ class Session:
         statements = parse(text)
         self._prepare(text, statements)
         return not all(map(_is_reading, statements))
+
+    def try_stream(self, text: str) -> Trial:
+        """Read the first records of the stream that a CREATE STREAM statement would make, without effect."""
+        statements = parse(text)
+        transaction = self._prepare(text, statements)
+        if len(statements) != 1 or not isinstance(statements[0], CreateStream):
+            raise NotSupported("only one CREATE STREAM statement can be tried")
+        stream = transaction.catalog.find(statements[0].name.text)
+        assert isinstance(stream, Stream)
+        return try_stream(stream, round(time.time() * SECOND))
 
     def explain(self, text: str, *, form: Literal["text", "json"] = "text") -> str:
         """Return how the statements' queries would run: plan, optimized plan, graph."""

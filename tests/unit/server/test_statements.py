@@ -8,6 +8,9 @@ import msgspec
 import pytest
 from tests.unit.server.conftest import Client, end, serve
 
+from headrace.server.fence import Policy
+from headrace.server.server import Options
+
 ROWS = [{"item": n, "price": 90.0 + n * 10, "at": f"2026-01-01T00:00:{n:02d}Z"} for n in range(1, 4)]
 
 
@@ -132,3 +135,29 @@ def test_an_unnamed_select_is_a_follow(client: Client) -> None:
     assert client.get(f"queries/{outcome['query']}")["kind"] == "follow"
     problem = client.ask("GET", f"queries/{outcome['query']}/plan")
     assert (problem.status, "/explain" in problem.body["hint"]) == (409, True)
+
+
+def test_a_source_is_tried_without_effect(tmp_path: Path) -> None:
+    lines = ["item,at", *(f"{n},2026-01-01 00:00:00" for n in range(100)), "x,never"]
+    (tmp_path / "bids.csv").write_text("\n".join(reversed(lines[1:])).join(["item,at\n", "\n"]))
+    server = serve(tmp_path / "state", "", Options(port=0, policy=Policy(tmp_path)))
+    client = Client(server)
+    try:
+        text = "CREATE STREAM s (item INT, at TIMESTAMP) TIMESTAMP BY at FROM FILES (path '{}', format 'csv')"
+        found = client.ask("POST", "try", {"text": text.format(tmp_path / "bids.csv")}).body
+        assert found["stream"] == "s"
+        assert [column["name"] for column in found["columns"]] == ["item", "at"]
+        assert [row[0] for row in found["rows"]] == list(range(99, 80, -1))  # and one that does not fit
+        [bad] = found["bad"]
+        assert "x" in bad["record"]
+        assert "item" in bad["reason"]
+        outside = client.ask("POST", "try", {"text": text.format("/etc/passwd")})
+        assert (outside.status, outside.body["code"]) == (403, "HR206")
+        text = "CREATE STREAM g (item INT) FROM GENERATOR (rate 50, seed 1)"
+        assert len(client.ask("POST", "try", {"text": text}).body["rows"]) > 5
+        for refused in ("CREATE STREAM m (a INT) FROM MEMORY", "SHOW QUERIES", text + ";" + text.replace("g", "h", 1)):
+            assert client.ask("POST", "try", {"text": refused}).status == 422, refused
+        assert client.get("streams") == []
+        assert not list((tmp_path / "state").glob("sources/*"))
+    finally:
+        end(server)

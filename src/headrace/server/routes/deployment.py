@@ -19,7 +19,7 @@ from headrace.server import read
 from headrace.server.problems import Fault
 from headrace.server.route import Call
 from headrace.server.values import cells, columns_of
-from headrace.server.views.control import DecisionsView, FeedbackView, SheddingView
+from headrace.server.views.control import DecisionsView, FeedbackView, MigrationView, SheddingView
 from headrace.server.views.definitions import GraphView, RelationGraph
 from headrace.server.views.deployment import (
     DeploymentView,
@@ -81,6 +81,13 @@ def decisions(call: Call) -> DecisionsView:
     """Return the decisions after a number."""
     after, limit = call.number("after", 0), call.number("limit", 500, least=1, most=1000)
     return read.decisions_view(numbered(call), after, call.options.get("query"), limit)
+
+
+def migrations(call: Call) -> tuple[MigrationView, ...]:
+    """Return the changes of plans, the oldest first."""
+    query = call.options.get("query")
+    known = call.server.service.session.deployment.control.migrations.all()
+    return tuple(read.migration_view(each) for each in known if query in (None, each.query))
 
 
 def numbered(call: Call) -> Numbered:

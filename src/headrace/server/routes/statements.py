@@ -13,7 +13,8 @@ from headrace.server.asks import ForecastAsk, StatementsAsk, TextAsk
 from headrace.server.problems import Fault, problem_of
 from headrace.server.route import Call
 from headrace.server.routes.definitions import query_name
-from headrace.server.views.statements import Diagnosis, ExplainAnswer, StatementsAnswer
+from headrace.server.values import columns_of, rows_in
+from headrace.server.views.statements import BadRecord, Diagnosis, ExplainAnswer, StatementsAnswer, TrialView
 from headrace.session import Message
 from headrace.session.forecast import Stated
 
@@ -53,6 +54,15 @@ def explain(call: Call) -> ExplainAnswer:
         except msgspec.DecodeError:
             continue
     return ExplainAnswer(text, tuple(plans))
+
+
+def try_source(call: Call) -> TrialView:
+    """Read the first records of a stream that a text would create."""
+    ask: TextAsk = call.body
+    call.server.fence(call.login)(ask.text)
+    trial = call.server.service.session.try_stream(ask.text)
+    bad = tuple(BadRecord(*each) for each in trial.bad)
+    return TrialView(trial.stream.name, columns_of(trial.stream.schema), rows_in(trial.rows, safe=call.safe), bad)
 
 
 def forecast(call: Call) -> CapacityReport:

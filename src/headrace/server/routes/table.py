@@ -7,7 +7,7 @@ from typing import Any
 from headrace.server.asks import ForecastAsk, LoginAsk, NoAsk, Rows, StatementsAsk, TextAsk
 from headrace.server.route import Parameter, Route
 from headrace.server.routes import access, definitions, deployment, documents, results, rows, statements
-from headrace.server.views.control import DecisionsView, FeedbackView, SheddingView
+from headrace.server.views.control import DecisionsView, FeedbackView, MigrationView, SheddingView
 from headrace.server.views.definitions import (
     GraphView,
     OutboxView,
@@ -29,7 +29,14 @@ from headrace.server.views.deployment import (
     TokenView,
 )
 from headrace.server.views.results import ResultsView
-from headrace.server.views.statements import Diagnosis, ExplainAnswer, PushAnswer, StatementsAnswer, WordsView
+from headrace.server.views.statements import (
+    Diagnosis,
+    ExplainAnswer,
+    PushAnswer,
+    StatementsAnswer,
+    TrialView,
+    WordsView,
+)
 
 API = "/api/v1"
 _AFTER = Parameter("after", "only what came after this number", "integer")
@@ -76,6 +83,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", f"{API}/decisions", "read", "What the controller decided, and why.",
           deployment.decisions, answers=DecisionsView,
           parameters=(_AFTER, _LIMIT, Parameter("query", "only those for this query"))),
+    Route("GET", f"{API}/migrations", "read", "The changes of plans: from what, to what, how long, and whether done.",
+          deployment.migrations, answers=tuple[MigrationView, ...],
+          parameters=(Parameter("query", "only those of this query"),)),
     Route("GET", f"{API}/feedback", "read", "What feedback drops, and what that saved.",
           deployment.feedback, answers=FeedbackView),
     Route("GET", f"{API}/shedding", "read", "What is shed, by place and by query.",
@@ -106,6 +116,9 @@ ROUTES: tuple[Route, ...] = (
           statements.check, asks=TextAsk, answers=Diagnosis),
     Route("POST", f"{API}/explain", "read", "How the queries of a text would run.",
           statements.explain, asks=TextAsk, answers=ExplainAnswer),
+    Route("POST", f"{API}/try", "write",
+          "The first records of the stream that a CREATE STREAM would make, and those that do not fit; no effect.",
+          statements.try_source, asks=TextAsk, answers=TrialView),
     Route("POST", f"{API}/forecast", "read", "Whether the promises of a text's queries would hold.",
           statements.forecast, asks=ForecastAsk, answers=Any),
     Route("POST", f"{API}/retry", "write", "Start a deployment again that has failed.",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from headrace.server.views.view import View
 
 
@@ -72,3 +74,21 @@ class SheddingView(View, frozen=True):
 
     places: tuple[ShedView, ...]
     queries: tuple[ShedQueryView, ...]
+
+
+class MigrationView(View, frozen=True):
+    """A change of plan: from and to which tree, how, for how long, and whether it is through."""
+
+    query: str
+    vertex: str
+    number: int
+    at: int
+    before: str
+    after: str
+    how: str
+    auto: bool
+    batches: int
+    longest_ms: float
+    built: int  # rows of state that it made
+    ended: int | None
+    state: Literal["running", "done", "given up"]

@@ -53,6 +53,23 @@ class ExplainAnswer(View, frozen=True):
     plans: tuple[Any, ...]  # EXPLAIN JSON of each query
 
 
+class BadRecord(View, frozen=True):
+    """A record that does not fit the columns of a stream: what it is, why, and where it stands."""
+
+    record: str
+    reason: str
+    origin: str
+
+
+class TrialView(View, frozen=True):
+    """The first records of a stream that is not created yet."""
+
+    stream: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    bad: tuple[BadRecord, ...]
+
+
 class PushAnswer(View, frozen=True):
     """How many rows were appended; `repeated` if an earlier request with the same key had done so."""
 
