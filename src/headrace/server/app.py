@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.routing import Route as WebRoute
 from starlette.websockets import WebSocket
 
-from headrace.server.guard import Guard
+from headrace.server.guard import SLASH, Guard
 from headrace.server.pages import page_routes
 from headrace.server.problems import Fault, problem_of
 from headrace.server.route import Call, Route
@@ -83,7 +83,8 @@ async def _answer(server: Server, route: Route, request: Request) -> Response:
     if server.keys.is_guessed and route.path.endswith("/login"):
         raise Fault(429, "too many wrong tokens", headers={"Retry-After": "1"})
     body = await _body(route, request)
-    call = Call(server, login, request.path_params, dict(request.query_params), body, request)
+    names = {key: str(value).replace(SLASH, "/") for key, value in request.path_params.items()}
+    call = Call(server, login, names, dict(request.query_params), body, request)
     if inspect.iscoroutinefunction(route.handler):
         view = await route.handler(call)
     else:

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Collection
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from starlette.datastructures import Headers
@@ -24,6 +24,8 @@ from headrace.server.views.problem import Problem
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Bytes of a body, of one with rows, requests at once, and seconds in which a body must have come.
 BODY, ROWS_BODY, REQUESTS, BODY_SECONDS = 1 << 20, 16 << 20, 64, 10.0
+#: Stands for a slash within a name, until the path has been divided; no text has it.
+SLASH = "\ufffe"
 #: How long a cookie opens the page (seconds).
 COOKIE_SECONDS = 12 * 3600
 HEADERS = {
@@ -47,6 +49,15 @@ def host_of(header: str) -> str | None:
     if parts.username or parts.password or parts.path or parts.query or parts.fragment or not parts.hostname:
         return None
     return parts.hostname.lower().rstrip(".")
+
+
+def with_slashes(scope: Scope) -> Scope:
+    """Return a request in whose path slashes of names, which clients write as %2F, are not those between parts."""
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%2f" not in raw.lower():
+        return scope
+    parts = [unquote(part).replace("/", SLASH) for part in raw.decode("latin-1").partition("?")[0].split("/")]
+    return {**scope, "path": "/".join(parts)}
 
 
 class Cookies:
@@ -112,7 +123,7 @@ class Guard:
                 problem = Fault(429, f"{REQUESTS} requests are being answered already").problem
                 await _refuse(scope, receive, send, problem)
                 return
-            await self._app(scope, _limited(receive, limit), _with_headers(send, self._secure))
+            await self._app(with_slashes(scope), _limited(receive, limit), _with_headers(send, self._secure))
         finally:
             self._running -= 1
 
@@ -141,10 +152,6 @@ class Guard:
         if length is not None and (not length.isdigit() or int(length) > limit):
             raise Fault(413, f"a body has at most {limit} bytes here")
         return limit
-
-
-class TooLarge(Exception):
-    """A body without a length became too large."""
 
 
 def _limited(receive: Receive, limit: int) -> Receive:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.unit.server.conftest import Client
 
+from headrace.control.migration_log import Migrated
 from headrace.server.openapi import document
+from headrace.server.read import migration_view
 from headrace.server.route import Route
 from headrace.server.routes.table import ROUTES
 
@@ -59,9 +62,41 @@ def test_the_page_about_the_server_lists_every_route() -> None:
         assert f"| `{route.method} {route.path}` | {route.role or '-'} | {route.sentence} |" in page
 
 
+def test_a_name_may_have_slashes_and_marks(client: Client) -> None:
+    name = "a/b%2F?<c>#"
+    client.run(f'CREATE QUERY "{name}" AS SELECT item FROM bids')
+    path = f"queries/{quote(name, safe='')}"
+    assert client.get(path)["name"] == name
+    assert client.get(f"{path}/results")["query"] == name
+    assert client.get(f"{path}/graph")["vertices"]
+    assert client.ask("GET", "queries/a/b").status == 404
+
+
+def test_while_a_server_starts_a_query_may_still_come(shared: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared.server.service, "_state", "starting")
+    answer = shared.ask("GET", "queries/later/results?follow=complete")
+    assert (answer.status, answer.body["detail"]) == (503, "the server is starting")
+    monkeypatch.setattr(shared.server.service, "_state", "running")
+    assert shared.ask("GET", "queries/later/results?follow=complete").status == 404
+
+
 def test_an_unknown_name_is_404_with_the_nearest_one(shared: Client) -> None:
     answer = shared.ask("GET", "queries/bets")
     assert answer.status == 404
     assert answer.body["hint"] == "did you mean 'best'?"
     assert shared.ask("GET", "nothing").status == 404
     assert shared.ask("DELETE", "queries/best").status in (403, 405)
+
+
+@pytest.mark.parametrize(
+    ("ended", "given_up", "state"),
+    [(None, False, "running"), (5_000_000, False, "done"), (5_000_000, True, "given up")],
+)
+def test_a_change_of_plan_says_how_far_it_is(ended: int | None, given_up: bool, state: str) -> None:
+    change = Migrated(
+        vertex="multijoin-1", number=2, time=3_000_000, query="q", before="(a b) c", after="a (b c)", how="moving",
+        ended=ended, given_up=given_up,
+    )  # fmt: skip
+    view = migration_view(change)
+    assert (view.query, view.at, view.after, view.state) == ("q", 3000, "a (b c)", state)
+    assert view.ended == (None if ended is None else 5000)

@@ -101,8 +101,10 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> Fault:
 
 
 def unknown_query(call: Call, name: str) -> Fault:
-    """Return the answer for a query that is not there."""
+    """Return the answer for a query that is not there; while the server starts, it may still come."""
     service = call.server.service
+    if service.status()[0] == "starting":
+        service.check_ready()
     return unknown("query", name, read.query_names(service.catalog, service.running))
 
 
