@@ -81,7 +81,7 @@ def _find_ungathered(node: Node, found: dict[int, Ungathered]) -> None:
     below: Sequence[Node] = nodes.inputs(node)
     if isinstance(node, nodes.Join) and id(node) not in found:
         joins, leaves = _tree_of(node)
-        if len(leaves) > 2:
+        if len(leaves) > 2 or any(label.startswith("(") for label, _ in leaves):  # one of them may be a box
             found[id(node)] = Ungathered(tuple(label for label, _ in leaves), _hindrance(node, joins))
             below = [leaf for _, leaf in leaves]
     for each in below:
