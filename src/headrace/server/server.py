@@ -155,19 +155,22 @@ class Server:
 
     def _listen(self) -> socket.socket:
         options = self.options
+        if options.unix is not None:
+            family = socket.AF_UNIX
+        else:
+            family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
         try:
             if options.unix is not None:
                 options.unix.unlink(missing_ok=True)
-                listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 listener.bind(str(options.unix))
                 options.unix.chmod(0o600)
             else:
-                family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-                listener = socket.socket(family, socket.SOCK_STREAM)
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind((options.host, options.port))
             listener.listen(256)
         except OSError as error:
+            listener.close()
             where = options.unix or f"{options.host}:{options.port}"
             raise HostFault(
                 f"cannot listen at {where}: {error.strerror or error}",

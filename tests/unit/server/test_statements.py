@@ -152,7 +152,7 @@ def test_a_source_is_tried_without_effect(tmp_path: Path) -> None:
         assert "x" in bad["record"]
         assert "item" in bad["reason"]
         outside = client.ask("POST", "try", {"text": text.format("/etc/passwd")})
-        assert (outside.status, outside.body["code"]) == (403, "HR206")
+        assert (outside.status, outside.body["title"]) == (403, "Fenced")
         text = "CREATE STREAM g (item INT) FROM GENERATOR (rate 50, seed 1)"
         assert len(client.ask("POST", "try", {"text": text}).body["rows"]) > 5
         for refused in ("CREATE STREAM m (a INT) FROM MEMORY", "SHOW QUERIES", text + ";" + text.replace("g", "h", 1)):
