@@ -84,8 +84,8 @@ class _Change:
             if node.expressions and node.expressions != list(self._bits):
                 raise NotSupported("grouping_id takes all keys, or none", span=place(node), hint="write grouping_id()")
             return _id()
-        if self._is_aggregate(node):
-            return node.copy()
+        if self._is_aggregate(node.this if isinstance(node, exp.Filter) else node):
+            return node.copy()  # it sees the keys as they are, its FILTER too
         made = node.copy()
         for child in list(made.iter_expressions()):
             child.replace(self(child))

@@ -1,0 +1,233 @@
+"""Random statements that Headrace and DuckDB both understand, in the manner of SQLsmith: typed, nested, seeded.
+
+Left out is what the two define differently on purpose: overflow, division by zero, casts of texts that are no numbers.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["I", "R", "T", "B"]
+#: Columns of the stream by kind; `m` is a DECIMAL, which is compared as a number.
+COLUMNS: dict[Kind, tuple[str, ...]] = {"I": ("i", "j"), "R": ("d", "m"), "T": ("t", "w"), "B": ("b",)}
+WINDOW = "[RANGE 1 DAY]"
+_TEXTS = ("''", "'a'", "'ab'", "'B'", "'x y'", "'%'")
+_PATTERNS = ("'a%'", "'%b'", "'_'", "'%'", "'%x%'", "''")
+
+
+class Grammar:
+    """Draws statements; the same seed gives the same ones."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._prefix = ""
+
+    def statement(self) -> tuple[str, str]:
+        """Return the kinds of the results' columns, and a statement."""
+        shapes = (
+            (self._plain, 5), (self._aggregate, 6), (self._distinct, 2), (self._nested, 3), (self._union, 2),
+            (self._table, 3), (self._joined, 2), (self._top, 2), (self._ranked, 2), (self._unnested, 2),
+        )  # fmt: skip
+        shape = self._chance.choices([made for made, _ in shapes], [weight for _, weight in shapes])[0]
+        return shape()
+
+    def _plain(self) -> tuple[str, str]:
+        kinds, columns = self._columns()
+        return kinds, f"SELECT {columns} FROM s{self._where()}"
+
+    def _distinct(self) -> tuple[str, str]:
+        kinds, columns = self._columns(most=2)
+        return kinds, f"SELECT DISTINCT {columns} FROM s {WINDOW}{self._where()}"
+
+    def _aggregate(self, source: str = f"s {WINDOW}") -> tuple[str, str]:
+        keys = [self._kind_of(depth=1) for _ in range(self._chance.randrange(3))]
+        calls = [self._call() for _ in range(self._chance.randint(1, 3))]
+        shown = [f"{text} AS k{n}" for n, (_, text) in enumerate(keys)]
+        shown += [f"{text} AS a{n}" for n, (_, text) in enumerate(calls)]
+        text = f"SELECT {', '.join(shown)} FROM {source}{self._where()}"
+        plain = True
+        if keys:
+            names = ", ".join(text for _, text in keys)
+            form = self._chance.choice(("{}", "{}", "{}", "ROLLUP({})", "CUBE({})", "GROUPING SETS (({}), ())"))
+            plain = form == "{}" or len({text for _, text in keys}) < len(keys)
+            text += f" GROUP BY {names if plain else form.format(names)}"
+        if not keys or not plain or self._chance.random() < 0.3:  # a window without tuples has no result
+            text += f" HAVING count(*) > {self._chance.randrange(3)}"
+        return "".join(kind for kind, _ in (*keys, *calls)), text
+
+    def _nested(self) -> tuple[str, str]:
+        """Aggregate or filter a sub-query or a relation of WITH."""
+        inner = f"SELECT i, {self._expr('I')} AS j, d, {self._expr('R')} AS m, t, {self._expr('T')} AS w, b, at FROM s"
+        inner += self._where()
+        if self._chance.random() < 0.5:
+            kinds, text = self._aggregate(f"({inner}) {WINDOW} AS q")
+            return kinds, text
+        kinds, columns = self._columns()
+        if self._chance.random() < 0.5:
+            return kinds, f"WITH q AS ({inner}) SELECT {columns} FROM q{self._where()}"
+        return kinds, f"SELECT {columns} FROM ({inner}) AS q{self._where()}"
+
+    def _union(self) -> tuple[str, str]:
+        kinds = [self._chance.choice("IRTB") for _ in range(self._chance.randint(1, 3))]
+        parts = []
+        for _ in range(2):
+            shown = ", ".join(f"{self._expr(kind)} AS c{n}" for n, kind in enumerate(kinds))  # type: ignore[arg-type]
+            parts.append(f"SELECT {shown} FROM s{self._where()}")
+        return "".join(kinds), " UNION ALL ".join(parts)
+
+    def _table(self) -> tuple[str, str]:
+        kind = self._chance.choice(("JOIN", "LEFT JOIN"))
+        more = f" AND {self._chance.choice(('name', 's.t'))} {self._chance.choice(('<>', '>='))} 'a'"
+        on = f"s.i = u.k{more if self._chance.random() < 0.4 else ''}"
+        if self._chance.random() < 0.4:
+            call, name = self._call(), "u.name"
+            where = self._where()
+            text = f"SELECT {name} AS k, {call[1]} AS a FROM s {WINDOW} {kind} u ON {on}{where} GROUP BY {name}"
+            return f"T{call[0]}", text
+        kinds, columns = self._columns(most=2)
+        return f"{kinds}TI", f"SELECT {columns}, u.name AS n, u.k AS k FROM s {kind} u ON {on}{self._where()}"
+
+    def _joined(self) -> tuple[str, str]:
+        kind = self._chance.choice(("JOIN", "JOIN", "LEFT JOIN"))
+        key = self._chance.choice(("i", "j", "t", "w"))
+        more = self._chance.choice(("", "", " AND p.d < q.d", " AND p.t <> q.w", " AND p.b = q.b"))
+        return "IRTB", (
+            f"SELECT p.i AS a, q.d AS e, p.t AS f, q.b AS g FROM s {WINDOW} AS p {kind} s {WINDOW} AS q "
+            f"ON p.{key} = q.{key}{more}"
+        )
+
+    def _top(self) -> tuple[str, str]:
+        kinds, columns = self._columns(most=3)
+        names = [f"c{n}{self._chance.choice(('', ' DESC'))}" for n in range(len(kinds))]
+        self._chance.shuffle(names)
+        inner = f"SELECT {columns} FROM s{self._where()}"
+        limit = self._chance.randint(1, 6)
+        return kinds, f"SELECT * FROM ({inner}) {WINDOW} AS q ORDER BY {', '.join(names)} LIMIT {limit}"
+
+    def _ranked(self) -> tuple[str, str]:
+        function = self._chance.choice(("row_number", "rank", "dense_rank"))
+        order = ", ".join(f"{name}{self._chance.choice(('', ' DESC'))}" for name in ("d", "t", "i"))
+        key = self._chance.choice(("i", "w", "b"))
+        return "IRTTB", (
+            f"SELECT i, d, t, w, b FROM s {WINDOW} QUALIFY {function}() OVER "
+            f"(PARTITION BY {key} ORDER BY {order}, j, m, w, b) <= {self._chance.randint(1, 3)}"
+        )
+
+    def _unnested(self) -> tuple[str, str]:
+        if self._chance.random() < 0.5:
+            return "II", f"SELECT i, x FROM s CROSS JOIN UNNEST(xs) AS v(x){self._where()}"
+        return "III", (
+            f"SELECT x, count(*) AS n, sum(i) AS a FROM s {WINDOW} CROSS JOIN UNNEST(xs) AS v(x){self._where()} "
+            "GROUP BY x"
+        )
+
+    def _columns(self, most: int = 4) -> tuple[str, str]:
+        made = [self._kind_of(depth=3) for _ in range(self._chance.randint(1, most))]
+        return "".join(kind for kind, _ in made), ", ".join(f"{text} AS c{n}" for n, (_, text) in enumerate(made))
+
+    def _kind_of(self, depth: int) -> tuple[Kind, str]:
+        kind: Kind = self._chance.choice(("I", "I", "R", "T", "B"))
+        return kind, self._expr(kind, depth)
+
+    def _where(self) -> str:
+        return f" WHERE {self._expr('B', 2)}" if self._chance.random() < 0.5 else ""
+
+    def _call(self) -> tuple[Kind, str]:
+        kind: Kind = self._chance.choice(("I", "R", "T", "B"))
+        x = self._expr(kind, 1)
+        calls: list[tuple[Kind, str]] = [("I", "count(*)"), ("I", f"count({x})"), ("I", f"count(DISTINCT {x})")]
+        calls += [(kind, f"min({x})"), (kind, f"max({x})")] if kind != "B" else []
+        if kind in "IR":
+            calls += [(kind, f"sum({x})"), ("R", f"avg({x})"), ("R", f"stddev({x})"), ("R", f"var_pop({x})")]
+            calls += [("R", f"median(CAST({x} AS DOUBLE))"), (kind, f"sum(DISTINCT {x})")]
+        if kind == "B":
+            calls += [("B", f"bool_and({x})"), ("B", f"bool_or({x})")]
+        chosen, text = self._chance.choice(calls)
+        return chosen, f"{text} FILTER (WHERE {self._expr('B', 1)})" if self._chance.random() < 0.25 else text
+
+    def _expr(self, kind: Kind, depth: int = 2) -> str:
+        if depth == 0 or self._chance.random() < 0.25:
+            return self._leaf(kind)
+        match kind:
+            case "I":
+                return self._integer(depth - 1)
+            case "R":
+                return self._real(depth - 1)
+            case "T":
+                return self._text(depth - 1)
+            case "B":
+                return self._condition(depth - 1)
+
+    def _leaf(self, kind: Kind) -> str:
+        if self._chance.random() < 0.75:
+            return self._chance.choice(COLUMNS[kind])
+        match kind:
+            case "I":
+                return str(self._chance.randint(0, 9))
+            case "R":
+                return f"CAST({self._chance.randint(0, 40) / 4} AS DOUBLE)"
+            case "T":
+                return self._chance.choice(_TEXTS)
+            case "B":
+                return self._chance.choice(("TRUE", "FALSE"))
+
+    def _either(self, kind: Kind, depth: int) -> str:
+        """Return what all kinds have: CASE, coalesce, nullif, greatest, least."""
+        x, y = self._expr(kind, depth), self._expr(kind, depth)
+        forms = (
+            f"CASE WHEN {self._expr('B', depth)} THEN {x} ELSE {y} END",
+            f"CASE WHEN {self._expr('B', depth)} THEN {x} END",
+            f"coalesce({x}, {y})",
+            f"nullif({x}, {y})",
+        )
+        return self._chance.choice(forms)
+
+    def _integer(self, depth: int) -> str:
+        x, y = self._expr("I", depth), self._expr("I", depth)
+        text = self._expr("T", depth)
+        return self._chance.choice(
+            (
+                f"({x} + {y})", f"({x} - {y})", f"({x} * {y})", f"({x} % {self._chance.randint(2, 7)})", f"abs({x})",
+                f"(-{x})", f"length({text})", f"strpos({text}, 'b')", f"ascii({text})", f"greatest({x}, {y})",
+                f"least({x}, {y})", "hour(at)", "minute(at)", "day(at)", f"CAST({self._expr('B', depth)} AS INT)",
+                self._either("I", depth),
+            )
+        )  # fmt: skip
+
+    def _real(self, depth: int) -> str:
+        x, y = self._expr("R", depth), self._expr("R", depth)
+        return self._chance.choice(
+            (
+                f"({x} + {y})", f"({x} - {y})", f"({x} * {self._chance.randint(1, 4)})", f"abs({x})", f"(-{x})",
+                f"(CAST({x} AS DOUBLE) / {self._chance.randint(2, 8)})", f"CAST({self._expr('I', depth)} AS DOUBLE)",
+                f"floor(CAST({x} AS DOUBLE))", f"ceil(CAST({x} AS DOUBLE))", f"sqrt(abs({x}))",
+                f"greatest(CAST({x} AS DOUBLE), CAST({y} AS DOUBLE))", self._either("R", depth),
+            )
+        )  # fmt: skip
+
+    def _text(self, depth: int) -> str:
+        x, n = self._expr("T", depth), self._chance.randint(0, 4)
+        return self._chance.choice(
+            (
+                f"upper({x})", f"lower({x})", f"({x} || {self._expr('T', depth)})", f"substr({x}, {n + 1}, 2)",
+                f"replace({x}, 'a', 'zz')", f"trim({x})", f"reverse({x})", f"left({x}, {n})", f"right({x}, {n})",
+                f"lpad({x}, {n}, '*')", f"rpad({x}, {n}, '-')", f"repeat({x}, {n})",
+                f"CAST({self._expr('I', depth)} AS VARCHAR)", self._either("T", depth),
+            )
+        )  # fmt: skip
+
+    def _condition(self, depth: int) -> str:
+        kind: Kind = self._chance.choice(("I", "R", "T"))
+        x, y, z = (self._expr(kind, depth) for _ in range(3))
+        p, q = self._expr("B", depth), self._expr("B", depth)
+        sign = self._chance.choice(("=", "<>", "<", "<=", ">", ">="))
+        return self._chance.choice(
+            (
+                f"({x} {sign} {y})", f"({x} {sign} {y})", f"({p} AND {q})", f"({p} OR {q})", f"(NOT {p})",
+                f"({x} IS NULL)", f"({x} IS NOT NULL)", f"({x} IN ({y}, {z}))", f"({x} BETWEEN {y} AND {z})",
+                f"({self._expr('T', depth)} LIKE {self._chance.choice(_PATTERNS)})",
+                f"({x} IS NOT DISTINCT FROM {y})", f"starts_with({self._expr('T', depth)}, 'a')",
+                self._either("B", depth),
+            )
+        )  # fmt: skip
