@@ -136,8 +136,11 @@ def _measure(case: Case, folder: Path, figures: dict[str, Any], host: Host, *, q
         )
 
     first, last = case.plans
-    data = write("drifting", case.phases[:2] if quick else case.phases, 40 if quick else 60)
+    data = write("drifting", case.phases[:2] if quick else case.phases, 32 if quick else 60)
+    add = _Adding(figures, case.name)
     run(write("warm", case.phases[:2], 4), "mjoin", host)
+    if host == "spark":
+        _beside_spark(case, write("short", first, 9 if quick else 12), add)
     fixed = {plan: run(data, plan, host) for plan in (*case.plans.values(), *(() if quick else case.others))}
     auto = run(data, AUTO, host)
     same = [*fixed.values(), auto]
@@ -145,7 +148,6 @@ def _measure(case: Case, folder: Path, figures: dict[str, Any], host: Host, *, q
     phases = range(len(data.phases))
     best = {phase: min(fixed, key=lambda plan: fixed[plan].work([phase])) for phase in phases}
     ideal = sum(fixed[plan].work([phase]) for phase, plan in best.items())
-    add = _Adding(figures, case.name)
     add("auto's work to the best plan of each phase", auto.work(phases), {"best": ideal}, "s", "work", is_most=True)
     start = case.plans[first]
     wrong = [phase for phase, rare in enumerate(data.phases) if rare == last]
@@ -161,8 +163,6 @@ def _measure(case: Case, folder: Path, figures: dict[str, Any], host: Host, *, q
         figures["notes"].append(f"{case.name}, {plan}: {by_phase}")
     shutil.rmtree(data.folder)
     _without_drift(case, write("steady", first, 20 if quick else 60), add, host, rounds=2 if quick else 3)
-    if host == "spark":
-        _beside_spark(case, write("short", first, 8 if quick else 12), add)
 
 
 def _without_drift(case: Case, data: Drifting, add: _Adding, host: Host, *, rounds: int) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from benches.parts.bids import BASE_US
+from benches.parts.chained import chained
 from benches.parts.comparison import Difference, compare
 
 COLUMNS = "at TIMESTAMP, k BIGINT, v BIGINT"
@@ -63,21 +64,7 @@ class Drifting:
 
     def frame(self, sources: Sequence[Any]) -> Any:
         """Return the same query as Spark's stream-stream joins, one after the other."""
-        from pyspark.sql.functions import expr
-
-        near = f"INTERVAL {WINDOW_S} SECONDS"
-        joined: Any = None
-        for place, (name, source) in enumerate(zip(self.streams, sources, strict=True)):
-            rows = source.withWatermark("at", "0 seconds").selectExpr(
-                f"at AS at{name}", f"k AS k{name}", f"v AS v{name}"
-            )
-            if joined is None:
-                joined = rows
-                continue
-            others = self.streams[:place]
-            within = [f"at{name} BETWEEN at{other} - {near} AND at{other} + {near}" for other in others]
-            joined = joined.join(rows, expr(" AND ".join([f"k{others[0]} = k{name}", *within])))
-        return joined.selectExpr(f"k{self.streams[0]} AS k", *(f"v{name}" for name in self.streams))
+        return chained(dict(zip(self.streams, sources, strict=True)), f"INTERVAL {WINDOW_S} SECONDS")
 
     def check(self, results: Path) -> Difference:
         """Compare the files of our results with DuckDB's join of the same files."""
