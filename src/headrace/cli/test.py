@@ -29,7 +29,7 @@ NOTHING_COLLECTED = 5
 Verdict: TypeAlias = Literal["passed", "failed", "no tests"]
 STYLES: dict[Verdict, str] = {"passed": "[green]", "failed": "[bold red]", "no tests": "[dim]"}
 #: How many seconds to wait for the download of a server that tests use.
-PATIENCE = 120
+PATIENCE = 180
 
 
 def run_tests(
@@ -66,7 +66,7 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
         yield "tests", pytest
     else:
         together = ["-n", str(min(4, os.cpu_count() or 1))]
-        others = "not kafka and not cluster and not objects"
+        others = "not kafka and not cluster and not objects and not browser"
         yield "fast tests", [*pytest, "-m", f"not spark and {others} and not slow", *together]
     if "-m" not in arguments and not fast:
         yield "slow tests", [*pytest, "-m", f"slow and not spark and {others}", *together]
@@ -74,6 +74,7 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
         groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadscope"]
         yield "tests on Spark", [*pytest, "-m", f"spark and {others}", *groups]
         yield "tests on servers", [*pytest, "-m", "kafka or cluster or objects", *groups]
+        yield "tests in a browser", [*pytest, "-m", "browser"]
 
 
 def obtain(script: Path, *, patience: float) -> str | None:

@@ -1,0 +1,193 @@
+"""The console in a real browser: what a user does on each page, and what must never happen."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+from tests.browser.conftest import Served, Visitor, visiting
+
+
+def ask(served: Served, path: str, body: Any = None) -> Any:
+    """Ask the server as a program does."""
+    headers = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(f"{served.address}/api/v1{path}", data, headers)) as answer:
+        return json.load(answer)
+
+
+def test_the_token_becomes_a_cookie_and_leaves_the_address(chromium, traffic):
+    with visiting(chromium, traffic) as visitor:
+        page = visitor.page
+        page.goto(traffic.address)
+        page.wait_for_selector("input#token")
+        assert page.locator("[data-batch]").count() == 0  # no data without a token
+        assert "speed_map" not in page.content()
+        page.fill("input#token", "wrong")
+        page.click("text=Open the console")
+        page.wait_for_selector("[role=alert]")
+        page.goto("about:blank")
+        visitor.enter()
+        assert "token" not in page.url
+        cookies = page.context.cookies()
+        assert [(cookie["httpOnly"], cookie["sameSite"]) for cookie in cookies] == [(True, "Strict")]
+        assert traffic.token not in json.dumps(cookies)
+        page.reload()
+        page.wait_for_selector("[data-batch]")
+
+
+def test_figures_move_and_are_those_of_the_server(visitor: Visitor, traffic: Served):
+    visitor.enter()
+    visitor.until("first => Number(document.querySelector('[data-batch]').dataset.batch) > first", visitor.batch())
+    visitor.go("/graph?view=table")
+    visitor.page.wait_for_selector("[data-operators] tbody tr")
+    shown = visitor.page.eval_on_selector_all("[data-vertex]", "rows => rows.map(row => row.dataset.vertex)")
+    assert sorted(shown) == sorted(vertex["id"] for vertex in ask(traffic, "/operators")["vertices"])
+    visitor.until("() => [...document.querySelectorAll('[data-in]')].some(cell => Number(cell.dataset.in) > 0)")
+
+
+def test_the_past_is_there_when_the_page_opens(visitor: Visitor, traffic: Served):
+    visitor.enter("/queries/speed_map")
+    visitor.page.wait_for_selector("canvas")
+    said = visitor.page.get_attribute("figure[role=img]", "aria-label")
+    assert said is not None
+    assert said.startswith("Latency of speed_map. Now: latency ")
+    assert len(ask(traffic, "/history?series=query.speed_map.latency_ms")["times"]) > 1
+
+
+def test_the_editor_shows_an_error_at_its_place_and_repairs_it(visitor: Visitor):
+    page = visitor.page
+    visitor.enter("/sql")
+    content = page.locator("[data-editor] .cm-content")
+    content.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    page.keyboard.insert_text("SELECT '\U0001f697' AS car, sped FROM probes WHERE speed < 50;")
+    squiggle = page.locator("[data-editor] .cm-lintRange-error")
+    squiggle.wait_for()
+    assert squiggle.inner_text() == "sped"  # although a character before it counts twice
+    assert "speed" in page.inner_text("[data-status]")
+    page.keyboard.press("Control+.")
+    page.wait_for_selector("text=no problem found")
+    assert "AS car, speed FROM" in content.inner_text()
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("[data-rows] tbody tr")
+    assert "\U0001f697" in page.inner_text("[data-rows] tbody tr")
+    first = int(page.get_attribute("[data-total]", "data-total") or 0)
+    visitor.until("first => Number(document.querySelector('[data-total]').dataset.total) > first", first)
+    page.click("button:has-text('Pause')")
+    page.wait_for_selector("button:has-text('Go on')")
+    held = page.get_attribute("[data-total]", "data-total")
+    batch = visitor.batch()
+    visitor.until("first => Number(document.querySelector('[data-batch]').dataset.batch) > first + 2", batch)
+    assert page.get_attribute("[data-total]", "data-total") == held
+    page.click("button:has-text('Go on')")
+    visitor.until("held => Number(document.querySelector('[data-total]').dataset.total) > Number(held)", held)
+
+
+def test_the_editor_completes_names_and_columns(visitor: Visitor):
+    page = visitor.page
+    visitor.enter("/sql")
+    page.locator("[data-editor] .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    page.keyboard.insert_text("SELECT segment FROM detec")
+    page.keyboard.press("Control+Space")
+    page.locator("[data-editor] .cm-tooltip-autocomplete li:has-text('detectors')").first.wait_for()
+    page.wait_for_timeout(120)  # CodeMirror ignores a key that comes right after the list appears
+    page.keyboard.press("Tab")
+    assert page.locator("[data-editor] .cm-content").inner_text().strip() == "SELECT segment FROM detectors"
+
+
+def test_typing_over_a_selection_needs_no_exception_in_the_policy(visitor: Visitor):
+    page = visitor.page
+    visitor.enter("/sql")
+    content = page.locator("[data-editor] .cm-content")
+    content.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("SELECT segment FROM detectors")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("x")  # Visitor checks that the policy refused nothing
+    assert content.inner_text().strip() == "x"
+    page.keyboard.press("Control+a")
+    page.keyboard.type("(")
+    assert content.inner_text().strip() == "(x)"  # what is selected is put in brackets, as before
+
+
+def test_a_button_shows_its_statement_before_it_runs(visitor: Visitor, traffic: Served):
+    page = visitor.page
+    visitor.enter("/queries/slow")
+    page.click("button:has-text('Stop')")
+    assert page.inner_text("[data-statement]") == "STOP QUERY slow;"
+    assert ask(traffic, "/queries/slow")["figures"]["state"].startswith("on")
+    page.click("dialog button:has-text('Run')")
+    page.wait_for_selector("button:has-text('Start')")
+    assert not ask(traffic, "/queries/slow")["figures"]["state"].startswith("on")
+    page.click("button:has-text('Start')")
+    page.click("dialog button:has-text('Run')")
+    page.wait_for_selector("button:has-text('Stop')")
+
+
+def test_the_graph_works_by_keyboard(visitor: Visitor):
+    page = visitor.page
+    visitor.enter("/graph?query=speed_map")
+    page.wait_for_selector("svg [data-node]")
+    nodes = page.locator("svg [data-node]")
+    assert nodes.count() >= 3
+    page.evaluate("document.querySelector('svg [data-node]').focus()")
+    seen = {page.evaluate("document.activeElement.dataset.node")}
+    forward = (
+        "ArrowRight"
+        if page.evaluate("document.querySelector('svg').clientWidth > 1.2 * document.querySelector('svg').clientHeight")
+        else "ArrowDown"
+    )
+    for _ in range(nodes.count() - 1):
+        page.keyboard.press(forward)
+        seen.add(page.evaluate("document.activeElement.dataset.node"))
+    assert len(seen) >= 3
+    page.keyboard.press("Enter")
+    page.wait_for_selector("aside[aria-label='The chosen operator']")
+    assert "vertex=" in page.url  # a link is a state
+
+
+def test_keys_and_search_lead_everywhere(visitor: Visitor):
+    page = visitor.page
+    visitor.enter()
+    page.keyboard.press("g")
+    page.keyboard.press("d")
+    page.wait_for_selector("h1:has-text('Decisions')")
+    page.keyboard.press("Control+k")
+    page.fill("input[role=combobox]", "speed_m query")
+    page.wait_for_selector("[role=option]:has-text('speed_map')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('speed_map')")
+    before = page.evaluate("getComputedStyle(document.body).color")
+    page.keyboard.press("t")
+    assert page.evaluate("getComputedStyle(document.body).color") != before
+
+
+def test_detections_of_a_rule_arrive(visitor: Visitor):
+    visitor.enter("/rules")
+    visitor.page.wait_for_selector("[data-rule=notify]")
+    visitor.until("() => Number(document.querySelector('[data-detections]').dataset.detections) > 0")
+
+
+def test_savings_show_what_feedback_saved(visitor: Visitor):
+    visitor.enter("/savings")
+    visitor.page.wait_for_selector("[data-feedback] tbody tr")
+    assert "segment" in visitor.page.inner_text("[data-feedback]")
+
+
+def test_the_plain_page_works_without_script(chromium, traffic):
+    with visiting(chromium, traffic, java_script_enabled=False) as visitor:
+        page = visitor.page
+        page.goto(f"{traffic.address}/plain")
+        page.fill("#token", traffic.token)
+        page.click("button")
+        assert "speed_map" in page.inner_text("body")
+        page.fill("#text", "SHOW STREAMS;")
+        page.click("button:has-text('Run')")
+        assert "detectors" in page.inner_text("pre")
+        visitor.faults.clear()
+        page.goto("about:blank")

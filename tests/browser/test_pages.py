@@ -1,0 +1,89 @@
+"""All pages of the console in a real browser: accessible, narrow enough, free of what names and rows contain."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from tests.browser.conftest import ROOT, Served, Visitor, visiting
+
+#: Where pictures of all pages are to be put, if anywhere.
+PICTURES = Path(os.environ["HEADRACE_PICTURES"]) if "HEADRACE_PICTURES" in os.environ else None
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+HARMFUL = "/queries/%3Cscript%3Ealert(4)%3C%2Fscript%3E"
+PAGES = (
+    "/", "/graph", "/graph?view=table", "/queries", "/queries/speed_map?help=1", HARMFUL, "/sql", "/streams",
+    "/streams/detectors", "/streams/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", "/decisions", "/rules", "/savings",
+    "/plans", "/parcels", "/system", "/no/such/page",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width"), [("light", 1280), ("dark", 360), *([("dark", 1920), ("light", 360)] if PICTURES else [])]
+)
+def test_every_page_is_accessible_fits_and_runs_nothing_foreign(chromium, traffic, scheme, width):
+    with visiting(chromium, traffic, color_scheme=scheme, viewport={"width": width, "height": 800}) as visitor:
+        page = visitor.page
+        visitor.enter()
+        page.wait_for_selector("svg [data-node]")
+        dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert (dark == "rgb(13, 18, 24)") == (scheme == "dark")
+        axe = AXE.read_text() if AXE.is_file() else None
+        assert axe is not None, "axe-core is not installed: web/build"
+        page.evaluate(axe)
+        found = []
+        for path in PAGES:
+            visitor.go(path)
+            page.wait_for_selector("#content h1", state="attached")
+            page.wait_for_timeout(250)  # what the page fetches
+            wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            if wide > 0:
+                found.append(f"{path}: {wide} px too wide")
+            found += [f"{path}: {finding}" for finding in page.evaluate(SERIOUS)]
+            if PICTURES is not None:
+                name = f"{re.sub(r'[^a-z]+', '-', path).strip('-') or 'overview'}-{scheme}-{width}.png"
+                page.screenshot(path=PICTURES / name)
+        assert found == []
+
+
+SERIOUS = """async () => {
+  const { violations } = await axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] });
+  return violations.filter(each => ['serious', 'critical'].includes(each.impact))
+    .map(each => `${each.id}: ${each.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(' | ')}`);
+}"""
+
+
+def test_names_and_rows_that_look_like_html_are_text(visitor: Visitor):
+    page = visitor.page
+    visitor.enter(HARMFUL)
+    page.wait_for_selector("[data-rows] tbody tr")
+    row = page.inner_text("[data-rows] tbody tr")
+    assert row in ("<img src=x onerror=alert(2)>", "<svg onload=alert(3)>")
+    assert page.inner_text("[data-rows] thead").strip() == "<b>bold</b>"
+    assert "<script>alert(4)</script>" in page.inner_text("h1")
+    assert page.locator("#content img").count() == 0
+    visitor.go("/sql")
+    page.wait_for_selector("summary:has-text('<img src=x onerror=alert(1)>')")  # dialogs are faults: see Visitor
+
+
+def test_the_page_goes_on_after_a_crash(chromium, tmp_path):
+    statements = (Path(__file__).parent / "traffic.sql").read_text().partition("CREATE STREAM probes")[0]
+    served = Served(tmp_path, statements)
+    try:
+        with visiting(chromium, served) as visitor:
+            visitor.enter("/streams/detectors")
+            visitor.page.wait_for_selector("h1:has-text('detectors')")
+            served.kill()
+            visitor.page.wait_for_selector("[data-banner=lost]")
+            assert visitor.page.inner_text("h1") == "detectors"  # what was on screen stays
+            served.start()
+            visitor.page.wait_for_selector("[data-banner=locked]")  # cookies end with a server
+            assert visitor.page.inner_text("h1") == "detectors"
+            visitor.page.fill("#token-again", served.token)
+            visitor.page.click("[data-banner=locked] button")
+            visitor.page.wait_for_selector("[data-banner]", state="detached")
+            visitor.until("() => document.querySelector('[data-state]').dataset.state === 'idle'")
+    finally:
+        served.stop()
