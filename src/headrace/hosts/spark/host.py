@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +36,7 @@ from headrace.errors import HeadraceError, HostFault, OwnerFault, SinkFault
 from headrace.hosts.host import Rescaled, file_fault
 from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
 from headrace.hosts.spark.essence import essence
+from headrace.hosts.spark.faults import JVM_LOST, batch_fault, lost_jvm, no_start
 from headrace.hosts.spark.feeder import feed, settle
 from headrace.hosts.spark.logs import mend
 from headrace.hosts.spark.offset_log import read_logs, read_partitions
@@ -52,7 +53,6 @@ from headrace.hosts.spark.starting.settings import PARTITIONS
 from headrace.hosts.spark.starting.shipping import ship_modules
 from headrace.hosts.spark.stores import store_session
 from headrace.hosts.spark.supervisor import Supervisor
-from headrace.hosts.spark.telling import culprits_in
 from headrace.model.allowed_python import allowed
 from headrace.storage import files
 from headrace.storage.fence import claim_to, is_lost, owner_fault
@@ -64,8 +64,6 @@ from headrace.worker.ingest import PAGE_TUPLES
 from headrace.worker.wire import SPARK_SCHEMA, Kind, Row, from_spark
 
 _LOG = logging.getLogger(__name__)
-#: What a call to the JVM raises if it is gone; an error that Spark itself raises is a Py4JJavaError.
-JVM_LOST = (Py4JError, ConnectionError)
 #: How long a stop waits for the running micro-batch.
 STOP_SECONDS = 60.0
 #: Seconds that a micro-batch takes beside its operators, at least; what `headrace plan` assumes too.
@@ -256,7 +254,7 @@ class SparkDeployment:
                 self._stop(query)
                 self.fault = self.fault or self._fault_of(query)
             except JVM_LOST as error:
-                self.fault = self.fault or _lost_jvm(error)
+                self.fault = self.fault or lost_jvm(error)
             if not is_lost(self.directory):
                 resume(self.directory)
             self._raise()
@@ -296,7 +294,7 @@ class SparkDeployment:
                         try:
                             query, delay = writer.start(), None
                         except (Py4JJavaError, PySparkException) as error:
-                            fault = _no_start(error)
+                            fault = no_start(error)
                         else:
                             self.query = query
                             continue
@@ -306,7 +304,7 @@ class SparkDeployment:
                 except HeadraceError as error:
                     fault = error
                 except JVM_LOST as error:
-                    fault = _lost_jvm(error)
+                    fault = lost_jvm(error)
                 except Exception as error:
                     fault = HostFault(f"the queries cannot go on: {type(error).__name__}: {error}")
                 self.fault = fault
@@ -444,17 +442,7 @@ class SparkDeployment:
             return self._delivery_fault
         if query.isActive or (error := query.exception()) is None:
             return None
-        culprits, what = culprits_in(str(error)), essence(str(error))
-        fault = HostFault(
-            what.partition(": ")[2] if culprits else f"a micro-batch failed: {what}",
-            hint=with_log(
-                "a new session on the same checkpoint tries it again; if a query always fails, remove it with "
-                f"headrace repair --checkpoint {self.directory} "
-                + (" ".join(f"--drop {name}" for name, _ in culprits) or "--drop QUERY")
-            ),
-        )
-        fault.culprits, fault.__cause__ = culprits, error
-        return fault
+        return batch_fault(error, self.directory)
 
 
 def _publish(context: SparkContext, publications: Sequence[Publication]) -> None:
@@ -480,27 +468,3 @@ def _register(spark: SparkSession) -> None:
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
-
-
-def _no_start(error: Exception) -> HostFault:
-    """Return the fault for queries that Spark could not start again."""
-    fault = HostFault(
-        f"the queries cannot be started again: {essence(str(error))}",
-        hint=with_log("a new session on the same checkpoint goes on where this one was"),
-    )
-    fault.__cause__ = error
-    return fault
-
-
-def _lost_jvm(error: Exception) -> HostFault:
-    """Return the fault for a JVM that does not answer; one of Spark's own errors is passed on."""
-    if isinstance(error, Py4JJavaError):
-        raise error
-    fault = HostFault(
-        "Spark's JVM has ended, or does not answer",
-        hint=with_log(
-            "start again to continue from the checkpoint; if it ends again, look whether the machine has enough memory"
-        ),
-    )
-    fault.__cause__ = error
-    return fault
