@@ -50,6 +50,8 @@ class Driver:
     def _read(self) -> None:
         with suppress(ValueError):  # its machine was switched off, and the pipe closed
             for line in self.process.stdout:
+                if not line.startswith(b"{"):
+                    continue  # a JVM has something to say
                 answer = json.loads(line)
                 waiting = self._started if "started" in answer else self._waiting.pop(answer["id"])
                 if "error" in answer:
