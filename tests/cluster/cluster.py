@@ -62,6 +62,7 @@ class Cluster:
         self.workers = [f"worker-{number}" for number in range(1, workers + 1)]
         self.memory, self.executor_memory = memory, executor_memory
         self.spark_home = spark_home(cache_folder(os.environ)) or _installed_spark()
+        self.plain_options = java_options
         self.java_options = f"{java_options} {_archived_classes(self.spark_home)}".strip()
         self._holds = 0
         self.rack = best_rack(self.common)
@@ -138,8 +139,10 @@ class Cluster:
             **(conf or {}),
         }
         command = [sys.executable, "-m", "tests.cluster.driver_process", master or self.master, json.dumps(chosen)]
-        log = self.logs / f"{name}.log"
-        driver = Driver(machine, machine.start(command, self.environ(machine), log, talks=True), log)
+        log, environ = self.logs / f"{name}.log", self.environ(machine)
+        if master is not None:  # a local Spark looks for an archive of classes itself, and Java takes one
+            environ["SPARK_SUBMIT_OPTS"] = self.plain_options
+        driver = Driver(machine, machine.start(command, environ, log, talks=True), log)
         driver.wait_for_start()
         number = len(self.workers) if executors is None else executors
         if number:
