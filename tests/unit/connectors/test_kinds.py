@@ -1,3 +1,4 @@
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def test_an_empty_directory_has_no_columns_to_find(tmp_path: Path) -> None:
 
 
 def test_a_type_we_do_not_have_is_said(tmp_path: Path) -> None:
-    pl.DataFrame({"a": [[1]]}).write_parquet(tmp_path / "t.parquet")
+    pl.DataFrame({"a": [datetime.time(1)]}).write_parquet(tmp_path / "t.parquet")
     with pytest.raises(NotSupported, match="column 'a'"):
         infer_schema(Connector("FILES", {"path": str(tmp_path / "t.parquet")}))
 
