@@ -148,6 +148,16 @@ def _measure(case: Case, folder: Path, figures: dict[str, Any], host: Host, *, q
     phases = range(len(data.phases))
     best = {phase: min(fixed, key=lambda plan: fixed[plan].work([phase])) for phase in phases}
     ideal = sum(fixed[plan].work([phase]) for phase, plan in best.items())
+    changes = sum(one.plan != other.plan for one, other in itertools.pairwise(auto.batches))
+    wanted = len(data.phases) - 1
+    figures["rows"].append(
+        {
+            "case": f"{case.name}: changes of plan by auto",
+            "ours": changes,
+            "target": wanted,
+            "verdict": "met" if changes >= wanted else "missed",
+        }
+    )
     add("auto's work to the best plan of each phase", auto.work(phases), {"best": ideal}, "s", "work", is_most=True)
     start = case.plans[first]
     wrong = [phase for phase, rare in enumerate(data.phases) if rare == last]
