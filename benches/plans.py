@@ -33,6 +33,7 @@ from benches.parts.query import Query
 
 from headrace.driver.moment import Moment
 from headrace.experiments.experiment import Panel, Series
+from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.starting.context import session_for
 from headrace.model.join_tree import format_tree
 from headrace.session import Session
@@ -211,6 +212,7 @@ def run(data: Drifting, plan: str, host: Host) -> Run:
         session.deployment.delivery.watchers.append(moments.append)
         fixed = "" if plan in (AUTO, BINARY) else f";\nALTER QUERY met SET plan = '{plan}'"
         session.execute(data.script(folder / "out") + fixed)
+        _read_all(session, data.rows)
         session.drain()
         decisions = tuple(f"{each[1]}: {each[-1]}" for each in session.execute("SHOW DECISIONS")[0].rows)
         difference = data.check(folder / "out")
@@ -219,6 +221,18 @@ def run(data: Drifting, plan: str, host: Host) -> Run:
         query = Query("", lambda *frames: frames[0], "k", data.sums())
         sums = sums_of(folder / "out", query)
     return Run(tuple(_batches(data, moments)), sums, decisions)
+
+
+def _read_all(session: Session, rows: int) -> None:
+    """Wait until all tuples are read: nobody changes the plan of a deployment that is being drained."""
+    deadline = time.monotonic() + 900
+    while sum(stream.tuples for stream in session.statistics().streams.values()) < rows:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the streams were not read to their end")
+        if isinstance(session.deployment, LocalDeployment):
+            session.deployment.step()
+        else:
+            time.sleep(0.05)
 
 
 def _batches(data: Drifting, moments: Sequence[Moment]) -> Iterable[Batch]:
