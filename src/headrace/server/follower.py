@@ -82,6 +82,8 @@ class Follower:
         resumed = call.request.headers.get("last-event-id")
         text = resumed if resumed is not None else call.options.get("after", "first" if is_complete else "latest")
         if is_complete and not service.is_durable(query):
+            if service.status()[0] == "starting":  # its statement may still come into force
+                service.check_ready()
             raise Fault(
                 409,
                 f"the results of {query} are not kept durably, so a follower could miss some",

@@ -80,6 +80,17 @@ def test_while_a_server_starts_a_query_may_still_come(shared: Client, monkeypatc
     assert shared.ask("GET", "queries/later/results?follow=complete").status == 404
 
 
+def test_while_a_server_starts_a_query_may_still_become_durable(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.run("CREATE QUERY fleeting AS SELECT item FROM bids")
+    monkeypatch.setattr(client.server.service, "_state", "starting")
+    answer = client.ask("GET", "queries/fleeting/results?follow=complete")
+    assert (answer.status, answer.body["detail"]) == (503, "the server is starting")
+    monkeypatch.setattr(client.server.service, "_state", "running")
+    assert client.ask("GET", "queries/fleeting/results?follow=complete").status == 409
+
+
 def test_an_unknown_name_is_404_with_the_nearest_one(shared: Client) -> None:
     answer = shared.ask("GET", "queries/bets")
     assert answer.status == 404
