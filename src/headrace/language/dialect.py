@@ -255,6 +255,12 @@ class Headrace(Dialect):
             assert isinstance(name, exp.Identifier)
             return name
 
+        def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+            """Read `array(1, 2)[0]` as a place in an array; sqlglot would read the constructor `ARRAY[0]`."""
+            if isinstance(this, exp.Anonymous) and self._curr is not None and self._curr.token_type in self.BRACKETS:
+                this = exp.Paren(this=this)
+            return super()._parse_bracket(this)
+
         def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
             token = self._curr
             type_ = super()._parse_types(*args, **options)

@@ -14,7 +14,7 @@ from headrace.testing.migrations import Run, Shape, Tuple, join_of
 
 
 def tuples(port: int, keys: list[int]) -> list[Tuple]:
-    return [Tuple(port, 1, {"id": i, "k": key, "j": key % 7, "s": ""}) for i, key in enumerate(keys)]
+    return [Tuple(port, 1, {"id": i, "k": key, "j": key % 7, "s": str(key)}) for i, key in enumerate(keys)]
 
 
 def test_a_key_that_is_heavy_in_one_input_only_is_counted_in_all() -> None:
