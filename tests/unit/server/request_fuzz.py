@@ -172,7 +172,8 @@ def send(port: int, token: str, request: Request) -> tuple[int, dict[str, str], 
         connection.endheaders(request.body)
         answer = connection.getresponse()
         found = {name.lower(): value for name, value in answer.getheaders()}
-        if request.is_endless and "content-length" not in found:
+        is_endless = request.is_endless or found.get("content-type", "").startswith("text/event-stream")
+        if is_endless and "content-length" not in found:
             return answer.status, found, b""  # what follows comes when there are results
         return answer.status, found, answer.read()
     finally:
