@@ -33,8 +33,8 @@ class ForecastAsk(Ask, frozen=True):
     """A text of queries, the rates of its streams (tuples per second), and how fast the processor is."""
 
     text: Text
-    rates: dict[str, float] = {}
-    speed: Annotated[float, Meta(gt=0)] = 1.0
+    rates: dict[str, Annotated[float, Meta(ge=0, le=1e12)]] = {}
+    speed: Annotated[float, Meta(ge=1e-6, le=1e6)] = 1.0
 
 
 class LoginAsk(Ask, frozen=True):
