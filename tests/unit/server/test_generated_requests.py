@@ -18,6 +18,8 @@ from headrace.testing.fuzz import corpus
 _LOG = logging.getLogger(__name__)
 #: For how long; more in a long run.
 MINUTES, SEED = float(os.environ.get("HEADRACE_REQUEST_MINUTES", "0.3")), int(os.environ.get("HEADRACE_SEED", "1"))
+#: By default at most so many: the same requests on any machine.
+MOST = 10**9 if "HEADRACE_REQUEST_MINUTES" in os.environ else 4000
 MORE = """
 CREATE EVENT peak (item INT);
 CREATE RULE tell ON dear DO RAISE EVENT peak(dear.item);
@@ -50,7 +52,7 @@ def test_no_request_is_answered_with_an_error_of_ours(tmp_path: Path) -> None:
         names = ["bids", "best", "dear", "kept", "tell", "peak", "more", "BEST"]
         requests = Requests(client.get("openapi.json"), names, statements, SEED)
         until = time.monotonic() + 60 * MINUTES
-        while time.monotonic() < until and len(failures) < 20:
+        while time.monotonic() < until and len(failures) < 20 and found.total() < MOST:
             request = requests.make()
             try:
                 status, headers, body = send(server.port, client.token or "", request)
@@ -61,6 +63,7 @@ def test_no_request_is_answered_with_an_error_of_ours(tmp_path: Path) -> None:
             if (reason := wrong(server.routes, request, status, headers, body)) is not None:
                 failures.append(f"{reason}\n  {request}")
         assert failures == []
+        time.sleep(2)  # after wrong tokens the server refuses everything for a second
         state = client.get("deployment")["state"]
     finally:
         end(server)
@@ -68,4 +71,7 @@ def test_no_request_is_answered_with_an_error_of_ours(tmp_path: Path) -> None:
     _LOG.info("%d requests with seed %d: %s", total, SEED, Counter(status for _, status in found.elements()))
     assert state in ("running", "idle", "failed")
     assert {route for route, _ in found} >= {route.path for route in server.routes if route.method == "GET"}
-    assert sum(count for (_, status), count in found.items() if status == 200) > total / 5, "most are not refused"
+    by_status = Counter[int]()
+    for (_, status), count in found.items():
+        by_status[status] += count
+    assert by_status[200] > (total - by_status[429]) / 5, "most are not refused"
