@@ -239,7 +239,7 @@ def test_a_benchmark_is_loaded_by_path_and_shown_as_a_table(tmp_path: Path) -> N
 def test_arguments_choose_tests_but_not_checks() -> None:
     titles = [title for title, _ in checks.sections(["tests/unit"])]
     assert titles[:5] == ["ruff check", "ruff format", "mypy", "layers", "fast tests"]
-    assert titles[5:] == ["slow tests", "tests on Spark", "tests on servers", "tests in a browser"]
+    assert titles[5:] == ["slow tests", "tests in a browser", "tests on Spark", "tests on servers"]
     assert [title for title, _ in checks.sections(["-m", "slow"])][-1] == "tests"
     assert [title for title, _ in checks.sections([], fast=True)] == titles[:5]
 
