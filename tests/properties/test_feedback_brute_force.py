@@ -814,6 +814,13 @@ def test_tables(kind: str) -> None:
     right(graph, PLAIN, THREE[:1], *patterns, pattern((STAMP, less(2)), (k, at_most(0))))
 
 
+def test_memberships() -> None:
+    table = Page(pl.DataFrame({"k": [0, None]}, schema={"k": pl.Int32})).encode()
+    k, m = Column("k", Type.INT), Column("m", Type.BOOLEAN)
+    spec = specs.Membership(table, Schema.of(k=Type.INT), "m", (), ((V, k),), None, ("tk",))
+    right(chain(spec), PLAIN, THREE[:1], pattern((V, equal(0))), pattern((m, equal(True))), pattern((m, IsNull())))
+
+
 def test_a_widened_key_is_the_same_key() -> None:
     right_schema = Schema.of(k=Type.BIGINT, r=Type.INT, case=Type.BIGINT)
     keys = ((Cast(J, Type.BIGINT), Column("k", Type.BIGINT)), (CASE, CASE))

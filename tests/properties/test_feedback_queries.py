@@ -65,6 +65,7 @@ SHAPES = {
     "deduplications": queries.deduplications(),
     "overs": queries.overs(),
     "table_joins": queries.table_joins(),
+    "memberships": queries.memberships(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))
 Told = list[tuple[int, str, Pattern]]  # before which element, which query, what

@@ -41,6 +41,7 @@ from headrace.plan.nodes import (
     Join,
     JoinKind,
     Limit,
+    Membership,
     Node,
     Order,
     Over,
@@ -203,6 +204,7 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
         "aggregate",
         "aggregate",
         "table",
+        "membership",
         "join",
         "join",
         "join",
@@ -253,6 +255,8 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
             return draw(_aggregates(below, fresh))
         case "table":
             return draw(_table_joins(below, fresh))
+        case "membership":
+            return draw(_memberships(below, fresh))
         case _:
             return draw(_joins(below, draw(_plans(draw(st.integers(0, depth - 1)), fresh)), fresh))
 
@@ -264,6 +268,23 @@ def _table_joins(draw: st.DrawFn, below: Node, fresh: Iterator[str]) -> Node:
         below, "table", TABLE, draw(st.sampled_from(["inner", "left"])), keys, None, (next(fresh), next(fresh))
     )
     return replace(bare, residual=draw(st.none() | st.none() | conditions(bare.schema)))
+
+
+@st.composite
+def _memberships(draw: st.DrawFn, below: Node, fresh: Iterator[str]) -> Node:
+    keys = ((draw(values(Type.INT, below.schema, 0)), Column("k", Type.INT)),)
+    compared = keys if draw(st.booleans()) else ()
+    bare = Membership(
+        below,
+        next(fresh),
+        "table",
+        TABLE,
+        () if compared else keys,
+        compared,
+        None,
+        (next(fresh), next(fresh)),
+    )
+    return replace(bare, residual=draw(st.none() | conditions(bare.pair_schema)))
 
 
 @st.composite

@@ -53,6 +53,7 @@ SHAPES = {
     "deduplications": queries.deduplications(),
     "overs": queries.overs(),
     "table_joins": queries.table_joins(),
+    "memberships": queries.memberships(),
     "imputations": queries.imputations(),
     "modifiers": modifier_queries.modifiers(),
     "window_modifiers": modifier_queries.window_modifiers(),

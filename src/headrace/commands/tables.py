@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from headrace.commands.command import AddQuery, Command
 from headrace.graph.graph import Graph
-from headrace.operators.specs import Impute, Spec, TableJoin
+from headrace.operators.specs import Impute, Membership, Spec, TableJoin
 from headrace.operators.tuples.archives import StoredRows
 from headrace.storage import contents, files
 
@@ -61,7 +61,7 @@ def _graph(graph: Graph, keep: _Keep) -> Graph:
 
 def _spec(spec: Spec, keep: _Keep) -> Spec:
     match spec:
-        case TableJoin() if len(spec.rows) >= INLINE_BYTES:
+        case TableJoin() | Membership() if len(spec.rows) >= INLINE_BYTES:
             return replace(spec, rows=b"", digest=keep(spec.rows))
         case Impute(archive=StoredRows() as archive) if len(archive.rows) >= INLINE_BYTES:
             return replace(spec, archive=replace(archive, rows=b"", digest=keep(archive.rows)))

@@ -100,6 +100,7 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
             | specs.Scan()
             | specs.SlidingAggregate()
             | specs.TableJoin()
+            | specs.Membership()
             | specs.Union()
             | specs.Unnest()
             | specs.WhileAggregate()

@@ -33,7 +33,7 @@ def streams_of(plan: nodes.Node) -> frozenset[str]:
 
 def tables_of(plan: nodes.Node) -> frozenset[str]:
     """Return the names of all stored relations that a plan joins."""
-    own: set[str] = {plan.table} if isinstance(plan, nodes.TableJoin) else set()
+    own: set[str] = {plan.table} if isinstance(plan, nodes.TableJoin | nodes.Membership) else set()
     if isinstance(plan, nodes.Impute) and isinstance(plan.archive, nodes.StoredArchive):
         own = {plan.archive.table}
     return frozenset(own).union(*(tables_of(origin) for origin in nodes.inputs(plan)))
@@ -93,6 +93,17 @@ class _Lowering:
                     self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names
                 )
                 return self.add(joining, self.lower(node.input, expiry=expiry))
+            case nodes.Membership():
+                asking = specs.Membership(
+                    self.tables[node.table],
+                    node.table_schema,
+                    node.name,
+                    node.keys,
+                    node.compared,
+                    node.residual,
+                    node.table_names,
+                )
+                return self.add(asking, self.lower(node.input, seq=seq, expiry=expiry, paced=paced))
             case nodes.Aggregate():
                 return self._aggregate(node)
             case nodes.Distinct():
@@ -245,7 +256,7 @@ def is_base(node: nodes.Node) -> bool:
     match node:
         case nodes.Scan():
             return True
-        case nodes.Filter() | nodes.Project() | nodes.Impute():
+        case nodes.Filter() | nodes.Project() | nodes.Impute() | nodes.Membership():
             return is_base(node.input)
         case _:
             return False

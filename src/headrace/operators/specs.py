@@ -7,6 +7,7 @@ from typing import TypeAlias
 from headrace.operators.endpoints import Exchange, Output, Receive, Scan
 from headrace.operators.events.detect import Detect
 from headrace.operators.joins.join import Join
+from headrace.operators.joins.membership import Membership
 from headrace.operators.joins.ordered_join import OrderedJoin
 from headrace.operators.joins.rows_join import RowsJoin
 from headrace.operators.joins.sequence_join import SequenceJoin
@@ -41,6 +42,7 @@ Spec: TypeAlias = (
     | Impute
     | Join
     | Limit
+    | Membership
     | MultiJoin
     | OrderedJoin
     | OrderedUnion

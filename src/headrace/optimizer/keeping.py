@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from headrace.model.expressions.expression import Column, Expr, columns, conjunction, conjuncts, rebuilt, substitute
 from headrace.model.schema import HIDDEN
+from headrace.model.types import Type
 from headrace.optimizer.narrowing import is_base
 from headrace.optimizer.rules.push_down_filters import counts_rows, splits_windows
 from headrace.optimizer.rules.push_down_projections import depends_on_order
@@ -118,6 +119,8 @@ def _cover(new: Node, old: Node) -> Cover:
             return _cover_join(new, old)
         case nodes.TableJoin(), nodes.TableJoin():
             return _cover_table_join(new, old)
+        case nodes.Membership(), nodes.Membership():
+            return _cover_membership(new, old)
         case nodes.Aggregate(), nodes.Aggregate():
             return _cover_aggregate(new, old)
         case nodes.Distinct(), nodes.Distinct():
@@ -161,6 +164,24 @@ def _cover_join(new: nodes.Join, old: nodes.Join) -> Cover:
     own = _beyond(_terms(old.residual), tuple(substitute(term, offered) for term in _terms(new.residual)))
     _require(old.kind == "inner" or not own)
     return Cover((*terms, *own), offered)
+
+
+def _cover_membership(new: nodes.Membership, old: nodes.Membership) -> Cover:
+    covered = _cover(new.input, old.input)
+    renamed = {
+        name: Column(other, field.type)
+        for name, other, field in zip(new.table_names, old.table_names, old.table_schema, strict=True)
+    }
+    offered = {**covered.columns, **renamed}
+
+    def pairs(of: tuple[tuple[Expr, Expr], ...]) -> frozenset[tuple[Expr, Expr]]:
+        return frozenset((substitute(mine, covered.columns), theirs) for mine, theirs in of)
+
+    terms = frozenset(substitute(term, offered) for term in _terms(new.residual))
+    same = (new.table, new.table_schema, pairs(new.keys), pairs(new.compared), terms)
+    others = (frozenset(old.keys), frozenset(old.compared), frozenset(_terms(old.residual)))
+    _require(same == (old.table, old.table_schema, *others))
+    return Cover(covered.terms, {**covered.columns, new.name: Column(old.name, Type.BOOLEAN)})
 
 
 def _cover_table_join(new: nodes.TableJoin, old: nodes.TableJoin) -> Cover:

@@ -64,6 +64,8 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _faults_of([*by, *(term.expr for term in order)], below.schema)
         case nodes.TableJoin():
             yield from _table_join_faults(node)
+        case nodes.Membership():
+            yield from _membership_faults(node)
         case nodes.Detect():
             yield from _detect_faults(node)
         case nodes.Aggregate():
@@ -121,6 +123,19 @@ def _table_join_faults(join: nodes.TableJoin) -> Iterator[str]:
             yield f"a key joins {expr.type.value} with {field.type.value}"
     if join.residual is not None:
         yield from _predicate_faults(join.residual, join.schema)
+
+
+def _membership_faults(node: nodes.Membership) -> Iterator[str]:
+    if len(node.table_names) != len(node.table_schema):
+        yield "there must be one name for each column of the table"
+        return
+    for mine, theirs in (*node.keys, *node.compared):
+        yield from _faults_of([mine], node.input.schema)
+        yield from _faults_of([theirs], node.table_schema)
+        if mine.type != theirs.type:
+            yield f"a key compares {mine.type.value} with {theirs.type.value}"
+    if node.residual is not None:
+        yield from _predicate_faults(node.residual, node.pair_schema)
 
 
 def _detect_faults(node: nodes.Detect) -> Iterator[str]:

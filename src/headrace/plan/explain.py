@@ -64,6 +64,8 @@ def describe(node: Node) -> str:
             return _describe_sequence(node)
         case nodes.TableJoin():
             return _describe_table_join(node)
+        case nodes.Membership():
+            return _describe_membership(node)
         case nodes.Impute():
             return _describe_impute(node)
         case nodes.Aggregate(window=window, keys=groups, calls=calls):
@@ -165,6 +167,18 @@ def _describe_table_join(join: nodes.TableJoin) -> str:
     on = _clause(" ON ", " AND ".join([*terms, *_residual(join.residual)]))
     added = _renamed(join.table_schema, join.table_names)
     return f"Join {join.kind.upper()} table {join.table}{on} (table: {added})"
+
+
+def _describe_membership(node: nodes.Membership) -> str:
+    columns = zip(node.table_schema, node.table_names, strict=False)
+    renamed: dict[str, Expr] = {field.name: Column(name, field.type) for field, name in columns}
+
+    def terms(pairs: tuple[tuple[Expr, Expr], ...]) -> list[str]:
+        return [f"{format_expr(mine)} = {format_expr(substitute(theirs, renamed))}" for mine, theirs in pairs]
+
+    where = _clause(" WHERE ", " AND ".join([*terms(node.keys), *_residual(node.residual)]))
+    compared = _clause(" IN BY ", " AND ".join(terms(node.compared)))
+    return f"Membership {format_name(node.name)}: table {node.table}{compared}{where}"
 
 
 def _on(join: nodes.Join | nodes.SequenceJoin) -> str:

@@ -221,6 +221,35 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
         return Schema(self.input.schema.fields + renamed)
 
 
+class Membership(Struct, frozen=True, tag="membership"):
+    """Each tuple with one more column, `name`: whether one of its rows of a stored table agrees with it on `compared`.
+
+    Its rows are those that agree on all `keys`, pairs of an expression over the tuple and one over the table's own
+    columns, and satisfy `residual`, over the tuple and the table's columns under `table_names`. Without `compared` it
+    is whether there is such a row (EXISTS). With `compared` (IN) it is NULL where no row agrees, but one might if its
+    NULL, or that of the tuple, were another value.
+    """
+
+    input: Node
+    name: str
+    table: str
+    table_schema: Schema
+    keys: tuple[tuple[Expr, Expr], ...]
+    compared: tuple[tuple[Expr, Expr], ...]
+    residual: Expr | None
+    table_names: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema.fields, Field(self.name, Type.BOOLEAN)))
+
+    @property
+    def pair_schema(self) -> Schema:
+        """Return the columns that `residual` may read."""
+        added = (Field(name, field.type) for name, field in zip(self.table_names, self.table_schema, strict=True))
+        return Schema((*self.input.schema.fields, *added))
+
+
 class StoredArchive(Struct, frozen=True, tag="stored"):
     """The values of a column of a stored table, looked up by `keys`, columns of the table.
 
@@ -424,6 +453,7 @@ Node: TypeAlias = (
     | MultiJoin
     | SequenceJoin
     | TableJoin
+    | Membership
     | Impute
     | Aggregate
     | Distinct
@@ -451,6 +481,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
             | Project()
             | Unnest()
             | TableJoin()
+            | Membership()
             | Impute()
             | Aggregate()
             | Distinct()

@@ -75,6 +75,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             | nodes.Project()
             | nodes.Unnest()
             | nodes.TableJoin()
+            | nodes.Membership()
             | nodes.Impute()
             | nodes.Aggregate()
             | nodes.Distinct()
@@ -137,6 +138,13 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         case nodes.TableJoin(keys=table_keys, residual=residual):
             return replace(
                 node, keys=tuple((change(expr), name) for expr, name in table_keys), residual=optional(residual)
+            )
+        case nodes.Membership(keys=of_row, compared=compared, residual=residual):
+            return replace(
+                node,
+                keys=tuple((change(mine), change(theirs)) for mine, theirs in of_row),
+                compared=tuple((change(mine), change(theirs)) for mine, theirs in compared),
+                residual=optional(residual),
             )
         case nodes.Aggregate(input=below, window=window, keys=groups, calls=calls):
             named = tuple((name, change(expr)) for name, expr in groups)

@@ -28,6 +28,7 @@ SERVICE: Mapping[str, float] = {
     "over": 4e-7,
     "impute": 1e-7,
     "tablejoin": 2e-7,
+    "membership": 2e-7,
     "partialaggregate": 2e-7,
     "paneaggregate": 5e-6,
     "slidingaggregate": 4e-7,

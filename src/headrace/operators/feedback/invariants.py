@@ -90,6 +90,7 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
             | specs.Over()
             | specs.Impute()
             | specs.TableJoin()
+            | specs.Membership()
         ):
             return inputs[0]
         case specs.Unnest(kept=None):

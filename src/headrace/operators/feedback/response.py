@@ -48,7 +48,7 @@ def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ..
             return Response((through(pattern.terms, {**dict[str, Expr](columns), TS: STAMP}),))
         case specs.Distinct(span=span):
             return Response((shortened(pattern, span),))
-        case specs.Impute(name=name):  # what the archive has is not known before it is looked up
+        case specs.Impute(name=name) | specs.Membership(name=name):  # what a table has is not known before it is read
             return Response((None if name in pattern.names else pattern,))
         case specs.Unnest(names=names, place=place):
             return Response((None if pattern.names & {*names, place} else pattern,))

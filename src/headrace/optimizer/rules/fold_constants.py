@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from headrace.model.expressions.expression import FALSE, TRUE, Expr, conjuncts
 from headrace.optimizer.folding import fold, is_null
-from headrace.plan.nodes import Filter, Join, Node, SequenceJoin, TableJoin
+from headrace.plan.nodes import Filter, Join, Membership, Node, SequenceJoin, TableJoin
 from headrace.plan.traversal import replace_expressions, transform
 
 
@@ -25,9 +25,12 @@ def _fold_node(node: Node) -> Node:
         case Filter(input=below, predicate=predicate):
             certain = _as_condition(predicate)
             return below if certain == TRUE else Filter(below, certain)
-        case Join(residual=residual) | SequenceJoin(residual=residual) | TableJoin(residual=residual) if (
-            residual is not None
-        ):
+        case (
+            Join(residual=residual)
+            | SequenceJoin(residual=residual)
+            | TableJoin(residual=residual)
+            | Membership(residual=residual)
+        ) if residual is not None:
             certain = _as_condition(residual)
             return replace(folded, residual=None if certain == TRUE else certain)
         case _:

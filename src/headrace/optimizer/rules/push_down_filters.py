@@ -80,7 +80,7 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
         case nodes.Unnest(names=names, place=place_):
             down, kept = _split(terms, lambda term: columns(term).isdisjoint({*names, place_}))
             return (down,), _keep(node, kept)
-        case nodes.Impute(name=name):
+        case nodes.Impute(name=name) | nodes.Membership(name=name):
             down, kept = _split(terms, lambda term: name not in columns(term))
             return (down,), _keep(node, kept)
         case nodes.TableJoin():

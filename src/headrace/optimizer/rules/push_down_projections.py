@@ -83,6 +83,11 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             if name not in needed:  # the imputed column is not read
                 return (needed,), lambda new: new[0]
             return (_reads(needed - {name}, (value, *looked_up)),), lambda new: replace_inputs(node, new)
+        case nodes.Membership(input=below, name=name):
+            if name not in needed:  # nobody asks
+                return (needed,), lambda new: new[0]
+            read = _reads(needed - {name}, (mine for mine, _ in (*node.keys, *node.compared)), node.residual)
+            return (read.intersection(below.schema.names),), lambda new: replace_inputs(node, new)
         case nodes.TableJoin(input=below, keys=keys, residual=residual):
             read = _reads(needed, (expr for expr, _ in keys), residual)
             return (read.intersection(below.schema.names),), lambda new: replace_inputs(node, new)

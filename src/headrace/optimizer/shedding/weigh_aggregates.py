@@ -64,7 +64,7 @@ def _weigh(node: Node) -> Node | None:
             below = _weigh(node.input)
             kept = None if kept is None else (*kept, WEIGHT)
             return None if below is None else _last(replace(node, input=below, kept=kept), node.schema, _W)
-        case nodes.TableJoin() | nodes.Impute():
+        case nodes.TableJoin() | nodes.Membership() | nodes.Impute():
             below = _weigh(node.input)
             return None if below is None else _last(replace(node, input=below), node.schema, _W)
         case nodes.Union():

@@ -40,6 +40,7 @@ from headrace.plan.binding.grouping_sets import expand_grouping_sets
 from headrace.plan.binding.impute import Imputing
 from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
+from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
 from headrace.plan.binding.over import bind_over, name_windows, overs_of
 from headrace.plan.binding.pace import Part, paced
@@ -271,9 +272,12 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
 def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bool) -> Node:
     node = _filtered(source)
     imputing = Imputing(node, source.scope, env.catalog)
-    binder = ExpressionBinder(source.scope, env.catalog, "without a window", impute=imputing.bind)
+    memberships = Memberships(source.scope, env.catalog, node.schema.names)
+    binder = ExpressionBinder(
+        source.scope, env.catalog, "without a window", impute=imputing.bind, member=memberships.bind
+    )
     columns = _outputs(select, source, binder.bind, lambda _, expr: expr)
-    node = imputing.node
+    node = memberships.over(imputing.node)
     if not distinct:
         for clause in source.clauses:
             if isinstance(clause, CumulateClause | SessionClause | WhileClause):

@@ -18,6 +18,7 @@ from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.from_item import Item, read_item
 from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step
+from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
 from headrace.plan.binding.unnest import generators_of, unnested
@@ -65,7 +66,9 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
         for i in order
     }
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
-    where = _where(select, scope, env)
+    names = [name for step in steps.values() for name in step.names]
+    memberships = Memberships(scope, env.catalog, names)
+    where = _where(select, scope, env, memberships)
     _check_window_join([steps[i] for i in range(len(items))], (*(t for ts in conditions.values() for t in ts), *where))
     if not any(following):
         steps = _with_spans(steps, conditions, where if inner else (), env, in_any_order=inner)
@@ -78,7 +81,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
         for i in order[1:]:
             _join_as_written(tree, steps[i], conditions.get(i, ()), joins[i - 1])
     streams = tuple(item for item in items if not isinstance(item.source, Table))
-    return Source(tree.node, scope, conjunction(where), streams, len(streams) < len(items))
+    return Source(memberships.over(tree.node), scope, conjunction(where), streams, len(streams) < len(items))
 
 
 def _with_window_ends(items: list[Item], *, aggregated: bool) -> list[Item]:
@@ -145,11 +148,12 @@ def _time_names(step: Step, env: Environment) -> list[str]:
     return [name for name, field in zip(step.names, step.item.schema, strict=True) if field.name in times]
 
 
-def _where(select: exp.Select, scope: Scope, env: Environment) -> tuple[Expr, ...]:
+def _where(select: exp.Select, scope: Scope, env: Environment, memberships: Memberships) -> tuple[Expr, ...]:
     where = select.args.get("where")
     if where is None:
         return ()
-    return conjuncts(ExpressionBinder(scope, env.catalog, "in WHERE").predicate(where.this))
+    binder = ExpressionBinder(scope, env.catalog, "in WHERE", member=memberships.bind)
+    return conjuncts(binder.predicate(where.this))
 
 
 def _join_in_any_order(

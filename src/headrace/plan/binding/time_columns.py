@@ -35,6 +35,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             | nodes.Unnest()
             | nodes.Impute()
             | nodes.TableJoin()
+            | nodes.Membership()
             | nodes.Distinct()
             | nodes.Deduplicate()
             | nodes.Over()

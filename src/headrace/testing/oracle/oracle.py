@@ -60,6 +60,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return _follow(node, _rows(left, streams, tables), _rows(right, streams, tables))
         case nodes.TableJoin(input=source, table=table):
             return [joined for row in _rows(source, streams, tables) for joined in _look_up(node, row, tables[table])]
+        case nodes.Membership(input=source, table=table):
+            return [_marked(node, row, tables[table]) for row in _rows(source, streams, tables)]
         case nodes.Impute(input=source):
             return [_imputed(node, row, tables) for row in _rows(source, streams, tables)]
         case nodes.Aggregate(input=source):
@@ -162,6 +164,28 @@ def _look_up(node: nodes.TableJoin, row: Row, table: Sequence[Mapping[str, Any]]
     if not matches and node.kind == "left":
         matches.append(Row(row.ts, {**row.values, **dict.fromkeys(node.table_names)}, None, row.expiry))
     return matches
+
+
+def _marked(node: nodes.Membership, row: Row, table: Sequence[Mapping[str, Any]]) -> Row:
+    """Ask each row of the table: TRUE if one agrees, else NULL if one might, else FALSE."""
+    mark: bool | None = False
+    for entry in table:
+        renamed = {new: entry[old] for new, old in zip(node.table_names, node.table_schema.names, strict=True)}
+        pairs = [_equality(pair, row, entry) for pair in node.keys]
+        residual = node.residual is None or value_of(node.residual, {**row.scope, **renamed}) is True
+        if residual and all(pair is True for pair in pairs):
+            agrees = [_equality(pair, row, entry) for pair in node.compared]
+            if all(agrees):
+                mark = True
+            elif False not in agrees and mark is False:
+                mark = None
+    return Row(row.ts, {**row.values, node.name: mark}, row.seq, row.expiry)
+
+
+def _equality(pair: tuple[Expr, Expr], row: Row, entry: Mapping[str, Any]) -> bool | None:
+    mine, theirs = pair
+    first, second = value_of(mine, row.scope), value_of(theirs, entry)
+    return None if first is None or second is None else _equal(first, mine, second, theirs.type)
 
 
 def _imputed(node: nodes.Impute, row: Row, tables: Tables) -> Row:

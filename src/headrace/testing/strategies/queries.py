@@ -80,7 +80,7 @@ def queries(*, tables: bool = False) -> SearchStrategy[str]:
         limits(),
     ]
     shapes += [speaking_joins(), modifiers(), window_modifiers(), suppressions()]
-    return st.one_of(*shapes, table_joins(), imputations()) if tables else st.one_of(*shapes)
+    return st.one_of(*shapes, table_joins(), memberships(), imputations()) if tables else st.one_of(*shapes)
 
 
 @st.composite
@@ -359,6 +359,31 @@ def table_joins(draw: DrawFn) -> str:
     residual = draw(st.sampled_from(["", " AND x.n > i.kind"]))
     joined = f"{stream.name} AS x {kind} items AS i ON x.item = i.item{residual}"
     return f"SELECT x.item AS item, x.n AS n, i.kind AS kind FROM {joined}"
+
+
+@st.composite
+def memberships(draw: DrawFn) -> str:
+    """Draw IN and EXISTS with a sub-query on the stored table: in WHERE, in SELECT, below a window."""
+    stream = draw(st.sampled_from(STREAMS))
+    of = st.sampled_from(
+        [
+            "x.item IN (SELECT item FROM items)",
+            "x.item NOT IN (SELECT i.item FROM items AS i WHERE i.kind > 1)",
+            "nullif(x.n, 1) NOT IN (SELECT kind FROM items WHERE item = x.item)",
+            "EXISTS (SELECT 1 FROM items AS i WHERE i.item = x.item AND i.kind < x.n)",
+            "NOT EXISTS (SELECT * FROM items WHERE kind = n)",
+            "(x.item, n) IN (SELECT item, kind FROM items)",
+        ]
+    )
+    first, second = draw(of), draw(of)
+    inner = f"SELECT x.item AS item, x.n AS n FROM {stream.name} AS x WHERE {first} AND ({second} OR n > 2)"
+    form = draw(st.integers(0, 2))
+    if form == 0:
+        return f"SELECT x.item AS item, {first} AS found FROM {stream.name} AS x WHERE {second}"
+    if form == 1:
+        return f"SELECT item, n FROM ({inner}) AS q WHERE n > 0 AND item <> 'b'"
+    names = {field.name: field.type for field in _ITEM_AND_N}
+    return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", names, where=False, ordered=True))
 
 
 @st.composite

@@ -15,7 +15,7 @@ from headrace.model.page import Page, page_of
 from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.types import Type
 from headrace.operators.expressions.hashing import hash_columns
-from headrace.operators.joins import table_join
+from headrace.operators.joins import table_search
 from headrace.operators.joins.table_join import TableJoin
 
 STREAM = Schema.of(a=Type.INT, s=Type.STRING)
@@ -108,7 +108,7 @@ def test_the_spec_is_stateless_and_survives_json() -> None:
 @pytest.mark.parametrize("collide", [False, True])
 def test_any_table_and_page_give_what_nested_loops_give(collide: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if collide:
-        monkeypatch.setattr(table_join, "hash_columns", lambda columns: hash_columns(columns) % 2)
+        monkeypatch.setattr(table_search, "hash_columns", lambda columns: hash_columns(columns) % 2)
     keys = st.none() | st.integers(-2, 2)
     texts = st.none() | st.sampled_from(["", "é"])
 

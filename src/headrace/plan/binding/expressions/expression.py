@@ -59,6 +59,7 @@ class ExpressionBinder:
     collect: Collect | None = None
     impute: Callable[[ImputeClause], Expr] | None = None
     modify: Callable[[exp.Expr], Expr | None] | None = None
+    member: Callable[[exp.In | exp.Exists], Expr] | None = None
 
     def predicate(self, node: exp.Expr) -> Expr:
         """Bind a condition."""
@@ -94,6 +95,8 @@ class ExpressionBinder:
                 return self._between(node)
             case exp.In():
                 return self._in(node)
+            case exp.Exists() if isinstance(node.this, exp.Query):
+                return self._member(node)
             case exp.Case() | exp.If():
                 return self._case(node)
             case exp.Cast():
@@ -132,6 +135,10 @@ class ExpressionBinder:
         return name if name in AGGREGATES or name == "count_if" else None
 
     def _binary(self, operator: str, node: exp.Expr) -> Expr:
+        side = node.expression
+        if (operator, type(side)) in (("=", exp.Any), ("<>", exp.All)) and isinstance(side.this, exp.Query):
+            member = self._member(exp.In(this=node.this, query=side.this))
+            return member if operator == "=" else apply("not", (member,), place(node))
         for side in (node.this, node.expression):
             if isinstance(side, exp.Any | exp.All):
                 raise NotSupported(
@@ -174,8 +181,20 @@ class ExpressionBinder:
         high = apply("<=", (arg, self.bind(node.args["high"])), place(node))
         return apply("and", (low, high), place(node))
 
+    def _member(self, node: exp.In | exp.Exists) -> Expr:
+        """Bind IN or EXISTS with a sub-query."""
+        if self.member is None:
+            raise NotSupported(
+                f"IN and EXISTS with a sub-query are not allowed {self.where}",
+                span=place(node),
+                hint="write them in WHERE, or in SELECT without aggregates; aggregate over a sub-query in FROM",
+            )
+        return self.member(node)
+
     def _in(self, node: exp.In) -> Expr:
-        if node.args.get("query") is not None or not node.expressions:
+        if node.args.get("query") is not None:
+            return self._member(node)
+        if not node.expressions:
             _refuse(exp.Subquery(this=node))
         return apply(
             "in", (self.bind(node.this), *(self.bind(choice) for choice in node.expressions)), place(node), written="IN"

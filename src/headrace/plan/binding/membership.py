@@ -1,0 +1,207 @@
+"""IN and EXISTS with a sub-query: whether a stored table has a row becomes a column of a node below the condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Stream, Table
+from headrace.errors import NotSupported, SyntaxFault, TypeFault
+from headrace.language.syntax.clauses import unions_of, window_of
+from headrace.model.expressions.expression import (
+    TRUE,
+    Call,
+    Column,
+    Expr,
+    Literal,
+    columns,
+    conjunction,
+    conjuncts,
+    substitute,
+)
+from headrace.model.types import Type
+from headrace.plan.binding.expressions.coerce import coerce
+from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.function import apply
+from headrace.plan.binding.expressions.nested import check_keys
+from headrace.plan.binding.expressions.scope import Relation, Scope, relation_of, unique
+from headrace.plan.binding.join_tree import sides
+from headrace.plan.binding.span import place
+from headrace.plan.nodes import Membership, Node
+
+_Pairs: TypeAlias = tuple[tuple[Expr, Expr], ...]
+
+_FORM = "write x IN (SELECT column FROM table WHERE ...) or EXISTS (SELECT * FROM table WHERE table.id = x)"
+_OTHERS: dict[str, str] = {
+    "joins": "JOIN in a sub-query of IN or EXISTS",
+    "group": "GROUP BY in a sub-query of IN or EXISTS",
+    "having": "HAVING in a sub-query of IN or EXISTS",
+    "with_": "WITH in a sub-query of IN or EXISTS",
+    "qualify": "QUALIFY in a sub-query of IN or EXISTS",
+    "laterals": "LATERAL in a sub-query of IN or EXISTS",
+    "offset": "OFFSET in a sub-query of IN or EXISTS",
+}
+
+
+class Memberships:
+    """The sub-queries of a condition while it is bound; each is a column of a node that `over` puts below."""
+
+    def __init__(self, scope: Scope, catalog: Catalog, taken: Iterable[str]) -> None:
+        self._scope, self._catalog = scope, catalog
+        self._ours = frozenset(taken)
+        self._taken = {name.lower() for name in self._ours}
+        self._asked: list[tuple[str, Table, _Pairs, _Pairs, Expr | None, tuple[str, ...]]] = []
+
+    def over(self, node: Node) -> Node:
+        """Put the look-ups that were bound onto a plan."""
+        for name, table, keys, compared, residual, names in self._asked:
+            node = Membership(node, name, table.name, table.schema, keys, compared, residual, names)
+        return node
+
+    def bind(self, node: exp.In | exp.Exists) -> Expr:
+        """Bind IN or EXISTS with a sub-query to the column that answers it."""
+        select = _select(node)
+        table, relation, names = self._table(select)
+        scope = Scope((relation, *self._scope.relations), self._scope.merged)
+        binder = ExpressionBinder(scope, self._catalog, "in a sub-query", column=lambda column: _own(column, relation))
+        where = select.args.get("where")
+        terms = () if where is None else conjuncts(binder.predicate(where.this))
+        own: dict[str, Expr] = {
+            name: Column(field.name, field.type) for name, field in zip(names, table.schema, strict=True)
+        }
+        theirs = frozenset(own)
+        keys: list[tuple[Expr, Expr]] = []
+        residual: list[Expr] = []
+        for term in terms:
+            pair = sides(term, self._ours | {"__ts"}, theirs)
+            if pair is not None and pair[0].type == pair[1].type:
+                keys.append((pair[0], substitute(pair[1], own)))
+            elif term != TRUE:
+                residual.append(term)
+        compared = self._compared(node, select, relation, binder, own) if isinstance(node, exp.In) else ()
+        check_keys([mine for mine, _ in (*keys, *compared)], "a value that is looked up", place(node))
+        name = unique(f"in_{table.name}", self._taken)
+        self._asked.append((name, table, tuple(keys), compared, conjunction(tuple(residual)), names))
+        return Column(name, Type.BOOLEAN)
+
+    def _table(self, select: exp.Select) -> tuple[Table, Relation, tuple[str, ...]]:
+        """Return the table of a sub-query, its columns in its scope, and their names beside those of the tuple."""
+        item = select.args["from_"].this
+        if not isinstance(item, exp.Table) or unions_of(item):
+            raise NotSupported(
+                "a sub-query of IN or EXISTS reads one stored table", span=place(item) or place(select), hint=_FORM
+            )
+        name = ".".join(part.name for part in item.parts)
+        table = self._catalog.find(name, span=place(item.this))
+        if not isinstance(table, Table):
+            kind = "stream" if isinstance(table, Stream) else "query"
+            raise NotSupported(
+                f"a sub-query of IN or EXISTS reads stored tables, and {name} is a {kind}",
+                span=place(item.this),
+                hint=f"write a join: ... JOIN {name} [RANGE 1 MINUTE] ON ...",
+            )
+        if (window := window_of(item)) is not None:
+            raise NotSupported(
+                f"the stored table {name} cannot have a window", span=window.span, hint="leave the window out"
+            )
+        called = item.alias or item.name
+        names = tuple(unique(f"{called}.{column}", self._taken) for column in table.schema.names)
+        return table, relation_of((called,), table.schema, names, is_table=True), names
+
+    def _compared(
+        self,
+        node: exp.In,
+        select: exp.Select,
+        relation: Relation,
+        binder: ExpressionBinder,
+        own: dict[str, Expr],
+    ) -> _Pairs:
+        written = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
+        chosen: list[tuple[exp.Expr, Expr]] = []
+        for item in select.expressions:
+            if item.is_star:
+                chosen += [(item, expr) for _, expr in relation.columns]
+            else:
+                chosen.append((item, binder.bind(item.this if isinstance(item, exp.Alias) else item)))
+        if len(chosen) != len(written):
+            raise TypeFault(
+                f"IN compares {len(written)} with {len(chosen)} columns of the sub-query",
+                span=place(select.expressions[0]) or place(select),
+                hint="select as many columns as stand before IN",
+            )
+        outer = ExpressionBinder(self._scope, self._catalog, "before IN")
+        pairs = []
+        for expression, (item, expr) in zip(written, chosen, strict=True):
+            equality = apply("=", (outer.bind(expression), expr), place(item) or place(node))
+            mine, theirs = _sides_of(equality)
+            if not columns(theirs) <= own.keys():
+                raise NotSupported(
+                    "a column of the sub-query of IN reads the stream",
+                    span=place(item) or place(node),
+                    hint="write EXISTS (SELECT * FROM table WHERE ...) with the whole condition in WHERE",
+                )
+            pairs.append((mine, substitute(theirs, own)))
+        return tuple(pairs)
+
+
+def is_membership(node: exp.Expr) -> bool:
+    """Return whether an expression is IN or EXISTS with a sub-query."""
+    match node:
+        case exp.In():
+            return isinstance(node.args.get("query"), exp.Query)
+        case exp.Exists():
+            return isinstance(node.this, exp.Query)
+        case _:
+            return False
+
+
+def _sides_of(equality: Expr) -> tuple[Expr, Expr]:
+    """Return both sides of an equality, in one type."""
+    assert isinstance(equality, Call)
+    mine, theirs = equality.args
+    if isinstance(mine, Literal) and mine.type != theirs.type:
+        return coerce(mine, theirs.type), theirs
+    return mine, theirs if mine.type == theirs.type else coerce(theirs, mine.type)
+
+
+def _select(node: exp.In | exp.Exists) -> exp.Select:
+    select = node.args["query"] if isinstance(node, exp.In) else node.this
+    while isinstance(select, exp.Subquery):
+        select = select.this
+    if not isinstance(select, exp.Select):
+        raise NotSupported(
+            f"{select.key.upper()} in a sub-query of IN or EXISTS is not supported",
+            span=place(select) or place(node),
+            hint="write several conditions with OR",
+        )
+    for clause, what in _OTHERS.items():
+        if value := select.args.get(clause):
+            first = value[0] if isinstance(value, list) else value
+            raise NotSupported(f"{what} is not supported", span=place(first) or place(select), hint=_FORM)
+    if select.args.get("from_") is None:
+        raise NotSupported("the sub-query needs FROM", span=place(select), hint=_FORM)
+    if not select.expressions:
+        raise SyntaxFault("SELECT names no columns", span=place(select), hint="write * or columns")
+    limit = select.args.get("limit")
+    if limit is not None and (isinstance(node, exp.In) or _number(limit) == 0):
+        raise NotSupported("LIMIT in a sub-query of IN is not supported", span=place(limit), hint="leave it out")
+    return select
+
+
+def _number(limit: exp.Expr) -> int | None:
+    value = limit.args.get("expression")
+    return int(value.name) if isinstance(value, exp.Literal) and value.name.isdigit() else None
+
+
+def _own(column: exp.Column, relation: Relation) -> Expr | None:
+    """Return the column of the sub-query's table; None if the name is one of the query around it."""
+    scope = Scope((relation,))
+    qualifier = ".".join(part.name for part in column.parts[:-1])
+    if not qualifier:
+        return scope.column(column) if relation.find(column.name) else None
+    if relation.is_called(qualifier) or relation.is_called(column.parts[0].name):
+        return scope.column(column)
+    return scope.column(column) if relation.find(column.parts[0].name) else None
