@@ -47,6 +47,9 @@ class Stream(Struct, frozen=True, tag="stream"):
 
     `ahead` bounds how far a timestamp may be ahead of the clock: None is AHEAD, unless the stream leads the clock from
     its beginning; END is no bound.
+
+    Pushed rows and raised events are in numbered files. Those with a number below `begin` are of an earlier stream of
+    the same name, which was dropped.
     """
 
     name: str
@@ -56,11 +59,13 @@ class Stream(Struct, frozen=True, tag="stream"):
     time_column: str | None = None
     skew: int = 0
     ahead: int | None = None
+    begin: int = 0
 
     @property
     def source(self) -> str:
         """Return a digest of where its records come from: offsets of another source mean nothing to this one."""
-        return hashlib.blake2b(msgspec.json.encode(self.connector, order="sorted"), digest_size=8).hexdigest()
+        origin = (self.connector, self.begin) if self.begin else self.connector
+        return hashlib.blake2b(msgspec.json.encode(origin, order="sorted"), digest_size=8).hexdigest()
 
 
 class Table(Struct, frozen=True, tag="table"):

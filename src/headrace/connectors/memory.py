@@ -33,14 +33,15 @@ class KeyedPushes:
 
     def __init__(self, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
-        self._keys: dict[str, PushKeys] = {}
+        self._keys: dict[tuple[str, int], PushKeys] = {}
 
     def push(self, stream: Stream, rows: Sequence[Mapping[str, Any]], key: str, at: int) -> int | None:
         """Append rows unless some were pushed under the key in the day before; return how many those were, or None."""
-        keys = self._keys.get(stream.name)
+        keys = self._keys.get((stream.name, stream.begin))
         if keys is None:
             keyed = stream_spool(stream.name, self._checkpoint).keyed()
-            keys = self._keys[stream.name] = PushKeys((file.key, file.rows) for file in keyed)
+            own = [(file.key, file.rows) for file in keyed if file.number >= stream.begin]
+            keys = self._keys[stream.name, stream.begin] = PushKeys(own)
         before = keys.find(key, at)
         if before is None:
             push(stream, self._checkpoint, rows, mark_of(key, at))

@@ -111,8 +111,12 @@ class Spool:
     def append(self, rows: pl.DataFrame, key: str = "") -> None:
         """Add rows durably behind all others, with the key of `connectors.push_keys`; one process at a time."""
         with _appending:
-            last = self.all()[-1:]
-            self.put(last[0].number + 1 if last else 0, rows, key)
+            self.put(self.next_number(), rows, key)
+
+    def next_number(self) -> int:
+        """Return the number of the file that `append` would write; it never becomes smaller."""
+        last = self.all()[-1:]
+        return last[0].number + 1 if last else 0
 
     def files(self, start: Offset = None, end: Offset = None) -> list[Spooled]:
         """Return the files to read with numbers from `start` to before `end`, in order."""
@@ -221,16 +225,17 @@ def exchange_spool(origin: str, checkpoint: Path) -> Spool:
 
 
 class SpoolSource:
-    """Reads the files of a stream in order."""
+    """Reads the files of a stream in order, from the number `begin` on."""
 
-    def __init__(self, schema: Schema, spool: Spool) -> None:
+    def __init__(self, schema: Schema, spool: Spool, begin: int = 0) -> None:
         self._schema = schema
         self._spool = spool
+        self._begin = begin
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
         """Go on by whole files until about `limit` rows, but at least by one."""
         end, taken = start, 0
-        for file in self._spool.files(start):
+        for file in self._spool.files(self._own(start)):
             if taken and taken + file.rows > limit:
                 break
             end, taken = file.number + 1, taken + file.rows
@@ -238,7 +243,7 @@ class SpoolSource:
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
         """Divide the files; a split is a list of [number, rows, writer, begin]."""
-        waiting = self._spool.between(start, end)
+        waiting = self._spool.between(self._own(start), end) if end != start else []
         return deal([part for file in waiting for part in self._spool.parts(file)], parallel)
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
@@ -250,17 +255,21 @@ class SpoolSource:
                 yield self._chunk(file, first, rows.slice(first, PIECE), schema)
 
     def finished(self, offset: Offset) -> bool:
-        return not self._spool.files(offset)
+        return not self._spool.files(self._own(offset))
 
     def unread(self, offset: Offset) -> int:
         """Return the number of rows after an offset."""
-        return sum(file.rows for file in self._spool.files(offset))
+        return sum(file.rows for file in self._spool.files(self._own(offset)))
 
     def keeps(self, offset: Offset) -> bool:
-        return self._spool.keeps(offset)
+        return self._spool.keeps(self._own(offset))
 
     def forget(self, offset: Offset) -> None:
-        self._spool.forget(offset)
+        self._spool.forget(self._own(offset))
+
+    def _own(self, offset: Offset) -> Offset:
+        """Return an offset behind the files of an earlier stream of the same name."""
+        return max(offset or 0, self._begin) if self._begin else offset
 
     def _chunk(self, file: Spooled, first: int, raw: pl.DataFrame, schema: Schema) -> Slice:
         rows, wrong, reasons = typed(raw, schema)
@@ -292,12 +301,12 @@ class RaisedSource(SpoolSource):
 def raised_source(stream: Stream, checkpoint: Path) -> SpoolSource:
     """Return the source of an event that rules raise."""
     kind = RaisedSource if stream.timing is Timing.CAUSED else SpoolSource
-    return kind(stream.schema, stream_spool(stream.name, checkpoint))
+    return kind(stream.schema, stream_spool(stream.name, checkpoint), stream.begin)
 
 
 def spool_source(stream: Stream, checkpoint: Path) -> SpoolSource:
     """Return the source of a stream whose rows are spooled."""
-    return SpoolSource(stream.schema, stream_spool(stream.name, checkpoint))
+    return SpoolSource(stream.schema, stream_spool(stream.name, checkpoint), stream.begin)
 
 
 class ExchangeSource:

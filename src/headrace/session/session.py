@@ -19,6 +19,7 @@ from headrace.commands.repairs import Repair, add_repairs
 from headrace.commands.running import Running
 from headrace.connectors import push
 from headrace.connectors.memory import KeyedPushes, MemorySink
+from headrace.connectors.spool import stream_spool
 from headrace.driver.deployed import Deployments
 from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
@@ -450,13 +451,17 @@ class Session:
 
     def _prepare(self, text: str, statements: Sequence[Statement], *, checks_admission: bool = True) -> Transaction:
         """Check the statements of a text in order, without effect."""
-        transaction = Transaction(self.catalog.copy(), self._running(), self.deployment.delivery.bounds)
+        bounds = self.deployment.delivery.bounds
+        transaction = Transaction(self.catalog.copy(), self._running(), bounds, self._begin_of)
         transaction.checks_admission = checks_admission
         for statement in statements:
             with _pointing_into(text, statement):
                 self._statements.prepare(statement, transaction)
                 self._check_streams(transaction)
         return transaction
+
+    def _begin_of(self, stream: str) -> int:
+        return stream_spool(stream, self.directory).next_number()
 
     def _check_streams(self, transaction: Transaction) -> None:
         """Refuse streams that a checkpoint in an object store cannot hold."""

@@ -40,11 +40,22 @@ Create: TypeAlias = (
 )
 
 
+#: Streams whose records are in numbered files that only we write.
+_NUMBERED = ("MEMORY", RAISED)
+
+
 class Transaction:
     """A copy of the catalog as it will be, and the journal entries, commands and outcomes that take it there."""
 
-    def __init__(self, catalog: Catalog, running: Running, bounds: Mapping[VertexId, int] | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        running: Running,
+        bounds: Mapping[VertexId, int] | None = None,
+        begin_of: Callable[[str], int] = lambda stream: 0,
+    ) -> None:
         self.catalog = catalog
+        self._begin_of = begin_of  # the first number of new files of a stream, by name
         self.running = {query.query: query for query in running.queries}
         self.deployed = running  # with queries that are off
         self._first = running.commands
@@ -73,6 +84,8 @@ class Transaction:
             self.outcomes.append(lambda: Message(f"{what} already exists{self.failure_note(definition.name)}"))
             # a crash may have come between the catalog and the command log
             return command is not None and is_same and not self.is_deployed_by(command)
+        if isinstance(definition, Stream) and definition.connector.kind in _NUMBERED:
+            definition = self._begun(definition, known)
         if statement.or_replace:
             self.catalog.replace(definition, span=statement.name.span)
         else:
@@ -81,6 +94,12 @@ class Transaction:
         if not isinstance(definition, Query) or definition.is_view:
             self.outcomes.append(lambda: Message(f"{what} created{note}"))
         return True
+
+    def _begun(self, stream: Stream, known: Definition | None) -> Stream:
+        """Return a new stream without what is left of an earlier one of its name; one that is replaced goes on."""
+        if isinstance(known, Stream) and (known.connector, known.schema) == (stream.connector, stream.schema):
+            return msgspec.structs.replace(stream, begin=known.begin)
+        return msgspec.structs.replace(stream, begin=self._begin_of(stream.name))
 
     def failure_note(self, name: str) -> str:
         """Return what to say besides of a query or rule that has failed; nothing of others."""
@@ -239,5 +258,11 @@ def digest_of(definition: Query | Rule) -> str:
 
 
 def _as_written(definition: Definition) -> Definition:
-    """Return a definition without what its query took over from others."""
-    return msgspec.structs.replace(definition, basis=()) if isinstance(definition, Query) else definition
+    """Return a definition without what its query took over from others, and without where its files begin."""
+    match definition:
+        case Query():
+            return msgspec.structs.replace(definition, basis=())
+        case Stream():
+            return msgspec.structs.replace(definition, begin=0)
+        case _:
+            return definition
