@@ -6,7 +6,8 @@ buckets and micro-batches: values that never change, so that any thread may read
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -48,6 +49,20 @@ class VertexCounts(Struct, array_like=True):
         return msgspec.convert(self, VertexStatistics, from_attributes=True)
 
 
+class Aside(Struct, frozen=True, omit_defaults=True):
+    """A late or bad record, as people read it; it may be shortened."""
+
+    side: Literal["late", "bad"]
+    record: str
+    reason: str
+    at: int  # the time of the micro-batch, microseconds
+    origin: str = ""
+
+
+#: So many late records of a stream are kept for people to look at, and as many bad ones.
+KEPT_ASIDE = 20
+
+
 class StreamCounts(Struct):
     """What was read of one stream."""
 
@@ -61,6 +76,7 @@ class StreamCounts(Struct):
     punctual: bool | None = None  # whether every tuple of the micro-batch came within the skew of its timestamp
     frontier: int | None = None  # a lower bound on the timestamps still to come, microseconds
     lanes: dict[str, int] = {}  # if there are several: such a bound for each that had tuples
+    aside: list[Aside] = []  # the newest records that were set aside
 
     def add(self, other: StreamCounts) -> None:
         """Add what was counted elsewhere; what concerns a single micro-batch is not added."""
@@ -75,6 +91,13 @@ class StreamCounts(Struct):
         if other.lanes:
             self.lanes = greatest(self.lanes, other.lanes)
             self.frontier = min(self.lanes.values())
+        if other.aside:
+            self.set_aside(other.aside, KEPT_ASIDE)
+
+    def set_aside(self, records: Sequence[Aside], most: int) -> None:
+        """Keep the newest records that were set aside, `most` of each side."""
+        known = [*self.aside, *records]
+        self.aside = [each for side in ("late", "bad") for each in [one for one in known if one.side == side][-most:]]
 
     def forget_times(self) -> None:
         """Forget how far the stream had come: its frontier was reset."""
@@ -159,6 +182,7 @@ class StreamStatistics(Struct, frozen=True):
     behind: int = 0  # for how long at most records that are not read yet have been there, microseconds
     unread: int = 0  # how much that is
     unread_unit: str = "rows"  # or bytes
+    aside: tuple[Aside, ...] = ()  # the newest records that were set aside
 
     @property
     def backlog(self) -> str:

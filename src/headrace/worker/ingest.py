@@ -40,6 +40,7 @@ from headrace.operators.specs import Output, Receive, Scan
 from headrace.worker.ingest_guards import IngestGuards
 from headrace.worker.lane_times import LaneTimes
 from headrace.worker.router import Router
+from headrace.worker.set_aside import SAMPLES, bad_records, late_records
 from headrace.worker.source_needs import Needed
 from headrace.worker.task_times import TaskTimes, leave_times, without_times
 from headrace.worker.wire import Control, Kind, Row, Stage, TaskCounts, encode
@@ -388,10 +389,12 @@ class Ingest:
         self._push(stream, rows)
         if late is not None and late.height:
             statistics.late += late.height
+            statistics.set_aside(late_records(late, definition, newest, time), SAMPLES)
             # a late tuple is stamped with its arrival, so that windows over <stream>.late close
             self._push(late_stream(stream), late.with_columns(pl.lit(time, dtype=pl.Int64).alias(TS)))
         if bad is not None and bad.height:
             statistics.bad += bad.height
+            statistics.set_aside(bad_records(bad, time), SAMPLES)
             stamped = bad.select(BAD.names).with_columns(
                 pl.lit(time, dtype=pl.Int64).alias(TS), pl.int_range(pl.len()).alias(SEQ)
             )
