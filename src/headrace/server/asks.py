@@ -29,6 +29,13 @@ class TextAsk(Ask, frozen=True):
     text: Text
 
 
+class SnapshotAsk(Ask, frozen=True):
+    """A statement in DuckDB's SQL that reads, and the most rows of the answer."""
+
+    text: Text
+    limit: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
+
+
 class ForecastAsk(Ask, frozen=True):
     """A text of queries, the rates of its streams (tuples per second), and how fast the processor is."""
 

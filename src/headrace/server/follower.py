@@ -2,6 +2,9 @@
 
 A lively follower that is slow misses micro-batches, and is told how many rows. A complete one, of a query with a
 durable shelf, misses nothing, also over a crash of the server: it says after which micro-batch it goes on.
+
+Results are on a shelf before other sinks have theirs. Followers get them when the micro-batch is delivered as a whole:
+nobody sees what an attempt left that failed.
 """
 
 from __future__ import annotations
@@ -52,8 +55,9 @@ class CompleteFollower:
         self.check()
         taken: list[tuple[Shelved, pl.DataFrame, int]] = []
         room = MOST_ROWS
+        settled = self._service.settled
         for batch in self._files.batches(self.after):
-            if room <= 0:
+            if room <= 0 or (settled is not None and batch > settled):
                 break
             found = self._files.read(batch)
             if found is None:
@@ -109,6 +113,8 @@ class Follower:
     def take(self) -> list[tuple[Shelved, pl.DataFrame, int]]:
         """Return what came since the last time: micro-batches, their rows, and how many rows before were skipped."""
         entries, shelf = self._service.shelves.read(self.query, self.after)
+        settled = self._service.settled
+        entries = [entry for entry in entries if settled is None or entry.batch <= settled]
         if shelf is None or not entries:
             return []
         taken: list[tuple[Shelved, pl.DataFrame, int]] = []

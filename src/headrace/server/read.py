@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
+import polars as pl
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Connector, Query, Rule, Stream, Table
@@ -15,12 +16,12 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, placement_of, whole_of
 from headrace.control.decision_log import Numbered
 from headrace.control.migration_log import Migrated
-from headrace.engine.statistics import RuleStatistics, Statistics
+from headrace.engine.statistics import Aside, RuleStatistics, Statistics, StreamStatistics
 from headrace.graph.graph import VertexId
 from headrace.operators.specs import Output
 from headrace.redaction import MASK, is_reference, is_secret_name, redact, redact_statement
 from headrace.server.figures import Figures
-from headrace.server.values import columns_of
+from headrace.server.values import columns_in, columns_of, rows_in
 from headrace.server.views.control import (
     DecisionsView,
     DecisionView,
@@ -38,13 +39,15 @@ from headrace.server.views.definitions import (
     RelationGraph,
     RelationNode,
     RuleView,
+    Sample,
     ShelfView,
     StreamView,
     TableView,
     VertexView,
 )
-from headrace.server.views.deployment import PartitionView
+from headrace.server.views.deployment import PartitionView, SettingView
 from headrace.server.views.figures import QueryFigures, StreamFigures
+from headrace.session.listings.settings import show_settings
 from headrace.session.stints import state_of
 from headrace.worker.wire import BucketNote
 
@@ -65,6 +68,27 @@ def stream_view(stream: Stream, catalog: Catalog, running: Running, figures: Fig
         can_push=stream.connector.kind == "MEMORY",
         figures=_stream_figures(stream.name, figures),
     )
+
+
+def with_samples(view: StreamView, counted: StreamStatistics) -> StreamView:
+    """Return a stream with the newest records that were set aside, the newest first."""
+    return msgspec.structs.replace(
+        view, bad=_sample(counted.aside, "bad", counted.bad), late=_sample(counted.aside, "late", counted.late)
+    )
+
+
+def _sample(aside: Sequence[Aside], side: str, total: int) -> Sample:
+    chosen = [each for each in reversed(aside) if each.side == side]
+    frame = pl.DataFrame(
+        {
+            "at": pl.Series([each.at for each in chosen], dtype=pl.Int64).cast(pl.Datetime("us")),
+            "record": pl.Series([redact(each.record) for each in chosen], dtype=pl.String),
+            "reason": pl.Series([redact(each.reason) for each in chosen], dtype=pl.String),
+            "origin": pl.Series([redact(each.origin) for each in chosen], dtype=pl.String),
+        }
+    )
+    shown = frame if side == "bad" else frame.drop("origin")
+    return Sample(columns_in(shown), rows_in(shown), total)
 
 
 def table_view(table: Table, catalog: Catalog, running: Running) -> TableView:
@@ -306,6 +330,12 @@ def partition_views(notes: Sequence[BucketNote]) -> tuple[PartitionView, ...]:
         )
         for note in sorted(notes, key=lambda note: note.bucket)
     )
+
+
+def setting_views(running: Running) -> tuple[SettingView, ...]:
+    """Return the settings in force."""
+    listing = show_settings(running, None)
+    return tuple(SettingView(setting, value, query) for setting, query, value, _ in listing.rows)
 
 
 def options_of(connector: Connector) -> dict[str, str]:

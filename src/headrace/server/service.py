@@ -65,6 +65,7 @@ class Service:
         self.session = open_session()
         self.shelves = Shelves(self._keep, most=self._startup.shelves)
         self.follows = Follows()
+        self.settled: int | None = None  # the last micro-batch that was delivered by this process
         self.listeners: list[Callable[[Beat], None]] = []
         self.beats = Beats(self.status, self.follows.counts, self._on_beat)
         self._writer = Writer(self._idle)
@@ -256,6 +257,8 @@ class Service:
     # --- What happens by itself ---
 
     def _on_moment(self, moment: Moment) -> None:
+        self.settled = moment.statistics.batch
+        self.shelves.settle()
         if moment.ended:
             self._state = "ended"
         self.beats.take(moment)

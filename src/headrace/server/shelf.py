@@ -92,24 +92,29 @@ class Shelf:
         """Return what came after a micro-batch and is still here."""
         return [entry for number, entry in self.batches.items() if number > batch]
 
-    def frame(self) -> pl.DataFrame:
-        """Return all rows, oldest first; `latest by` gives the newest row of each key."""
-        frames = [entry.frame for entry in self.batches.values()]
+    def frame(self, until: int | None = None) -> pl.DataFrame:
+        """Return all rows, or those up to a micro-batch, oldest first; `latest by` gives the newest of each key."""
+        frames = [entry.frame for number, entry in self.batches.items() if until is None or number <= until]
         rows = pl.concat(frames) if frames else pl.DataFrame(schema=self.schema.polars())
         if self.keep.by is None:
             return rows if self.keep.rows is None else rows.tail(self.keep.rows)
         return rows.unique(self.keep.by, keep="last", maintain_order=True)
 
     def compact(self) -> None:
-        """Of a shelf that keeps the newest row of each key, let the others go."""
-        if self.keep.by is None or len(self.batches) < 2:
+        """Of a shelf that keeps the newest row of each key, let the others go.
+
+        The newest micro-batch counts for nothing: those who read up to the one before still find their rows.
+        """
+        if self.keep.by is None or len(self.batches) < 3:
             return
-        numbered = [entry.frame.with_columns(pl.lit(entry.batch).alias("__batch")) for entry in self.batches.values()]
+        earlier = list(self.batches.values())[:-1]
+        numbered = [entry.frame.with_columns(pl.lit(entry.batch).alias("__batch")) for entry in earlier]
         rows = pl.concat(numbered).unique(self.keep.by, keep="last", maintain_order=True)
         if self.keep.rows is not None and rows.height > self.keep.rows:
             rows = rows.tail(self.keep.rows)
         kept = {int(key[0]): part.drop("__batch") for key, part in rows.group_by("__batch", maintain_order=True)}
-        for batch, entry in list(self.batches.items()):
+        for entry in earlier:
+            batch = entry.batch
             self._count(entry, -1)
             if batch in kept:
                 frame = kept[batch]
@@ -138,12 +143,13 @@ class Shelf:
 
 
 class Shelves:
-    """The shelves of all queries; `listen` hears of each query that has new results."""
+    """The shelves of all queries; `listen` hears of each query with new results once their micro-batch is delivered."""
 
     def __init__(self, keep_of: Callable[[str], Keep], *, most: int = ALL_BYTES) -> None:
         self._keep_of, self._most = keep_of, most
         self._shelves: dict[str, Shelf] = {}
         self._lock = threading.Lock()
+        self._new: set[str] = set()  # queries with results that `listen` has not heard of
         self.listen: Callable[[str], None] = lambda query: None
 
     def take(self, batch: int, query: str, schema: Schema, pages: Sequence[Page], hidden: int) -> None:
@@ -163,7 +169,14 @@ class Shelves:
             if shelf.keep.by is not None and len(shelf.batches) > 16:
                 shelf.compact()
             self._make_room()
-        self.listen(query)
+            self._new.add(query)
+
+    def settle(self) -> None:
+        """Let followers look: a micro-batch is delivered to all sinks."""
+        with self._lock:
+            queries, self._new = self._new, set()
+        for query in queries:
+            self.listen(query)
 
     def get(self, query: str) -> Shelf | None:
         """Return the shelf of a query; use it under `reading`."""
@@ -175,11 +188,11 @@ class Shelves:
             shelf = self._shelves.get(query)
             return ([], None) if shelf is None else (shelf.after(after), shelf)
 
-    def frame(self, query: str) -> pl.DataFrame | None:
-        """Return the rows on the shelf of a query; None if it has none."""
+    def frame(self, query: str, until: int | None = None) -> pl.DataFrame | None:
+        """Return the rows on the shelf of a query, or those up to a micro-batch; None if it has none."""
         with self._lock:
             shelf = self._shelves.get(query)
-            return None if shelf is None else shelf.frame()
+            return None if shelf is None else shelf.frame(until)
 
     def view(self, query: str) -> ShelfView | None:
         """Return what is on the shelf of a query."""

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.server.conftest import Client
 
 from headrace.control.migration_log import Migrated
+from headrace.redaction import hide
 from headrace.server.openapi import document
 from headrace.server.read import migration_view
 from headrace.server.route import Route
@@ -70,6 +71,32 @@ def test_a_name_may_have_slashes_and_marks(client: Client) -> None:
     assert client.get(f"{path}/results")["query"] == name
     assert client.get(f"{path}/graph")["vertices"]
     assert client.ask("GET", "queries/a/b").status == 404
+
+
+def test_a_stream_shows_its_newest_late_and_bad_records(client: Client, tmp_path: Path) -> None:
+    hide("sesame-4711")
+    folder = tmp_path / "probes"
+    folder.mkdir()
+    times = ["01:00", "00:59", "00:01", "00:02", "00:03", "00:04", "00:05"]
+    lines = [f"2026-01-01T00:{time}Z,{n}" for n, time in enumerate(times)]
+    (folder / "1.csv").write_text("\n".join(["at,n", *lines, "2026-01-01T00:01:01Z,sesame-4711", "never,7", ""]))
+    columns = "(at TIMESTAMP, n INT) TIMESTAMP BY at SKEW 2 SECONDS"
+    client.server.service.change(
+        lambda: client.server.service.session.execute(
+            f"CREATE STREAM probes {columns} FROM FILES (path '{folder}', format 'csv');"
+            "CREATE QUERY seen AS SELECT n FROM probes"
+        )
+    ).result()
+    found = client.until(lambda: (view := client.get("streams/probes"))["late"] and view)
+    assert (found["late"]["total"], found["bad"]["total"]) == (5, 2)
+    assert [row[1].rpartition("n=")[2] for row in found["late"]["rows"]] == ["6", "5", "4"], "the newest of a task"
+    assert found["late"]["rows"][0][2] == "55 s behind the newest timestamp; the skew is 2 s"
+    assert [column["name"] for column in found["bad"]["columns"]] == ["at", "record", "reason", "origin"]
+    shown = str(found["bad"]["rows"])
+    assert "sesame" not in shown
+    assert "***" in shown
+    assert "1.csv" in found["bad"]["rows"][0][3]
+    assert all(stream["aside"] == [] for stream in client.get("counters")["streams"].values())
 
 
 def test_while_a_server_starts_a_query_may_still_come(shared: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,6 +173,38 @@ def _stored(directory: Path, after: int = -1) -> list[int]:
     return [row for batch in kept.batches(after) for row in (kept.read(batch) or [pl.DataFrame()])[0]["item"].to_list()]
 
 
+@pytest.mark.parametrize("kind", ["lively", "complete"])
+def test_nobody_sees_what_a_failed_delivery_left_on_a_shelf(tmp_path: Path, kind: str) -> None:
+    from headrace.server.follower import CompleteFollower, Follower
+
+    server = serve(tmp_path / "state", DURABLE)
+    try:
+        client, service = Client(server), server.service
+        client.ask("POST", "streams/bids/rows", [{"item": 1}])
+        client.until(lambda: service.settled is not None and _stored(service.directory))
+        follower = Follower(service, "every", -1) if kind == "lively" else CompleteFollower(service, "every", -1)
+        assert [frame["item"].to_list() for _, frame, _ in follower.take()] == [[1]]
+        rows = page((2, 0.0)).rows.select("item", "__ts")
+        half = (service.settled or 0) + 1  # a micro-batch that another sink refuses: only shelves have it
+        service.shelves.take(half, "every", Schema.of(item=Type.INT), [Page(rows)], 0)
+        ShelfFiles("every", service.directory).write(half, rows.select("item"))
+        assert follower.take() == []
+        service.settled = half
+        assert [frame["item"].to_list() for _, frame, _ in follower.take()] == [[2]]
+    finally:
+        end(server)
+
+
+def test_followers_hear_of_results_when_all_sinks_have_them() -> None:
+    kept, heard = shelves(Keep(rows=3)), []
+    kept.listen = heard.append
+    kept.take(1, "q", SCHEMA, [page((1, 1.0))], 0)
+    assert heard == []
+    kept.settle()
+    kept.settle()
+    assert heard == ["q"]
+
+
 def test_a_complete_follower_of_what_is_not_durable_is_refused_with_the_remedy(client: Client) -> None:
     answer = client.ask("GET", "queries/best/results?follow=complete")
     assert answer.status == 409

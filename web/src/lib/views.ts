@@ -514,6 +514,14 @@ export interface ResultsView {
   shelf: ShelfView;
 }
 
+/** The rows of a snapshot, which hold what was delivered up to a micro-batch; `cut` if there are more. */
+export interface SnapshotView {
+  columns: Column[];
+  rows: unknown[][];
+  batch: number | null;
+  cut: boolean;
+}
+
 /** The first message on a WebSocket. */
 export interface Hello {
   t: "hello";

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.catalog.definitions import Stream
 from headrace.language.names import did_you_mean
 from headrace.server import read
 from headrace.server.problems import Fault
@@ -20,13 +21,20 @@ def streams(call: Call) -> tuple[StreamView, ...]:
 
 
 def stream(call: Call) -> StreamView:
-    """Return a stream, with samples of its late and bad records that queries keep."""
-    service = call.server.service
-    catalog, name = service.catalog, call.names["name"]
-    known = next((each for each in catalog.streams() if each.name.lower() == name.lower()), None)
-    if known is None:
-        raise unknown("stream", name, [each.name for each in catalog.streams()])
-    return read.stream_view(known, catalog, service.running, service.beats.figures)
+    """Return a stream, with the newest of its late and bad records."""
+    service, known = call.server.service, stream_named(call)
+    counted = service.statistics.streams.get(known.name)
+    view = read.stream_view(known, service.catalog, service.running, service.beats.figures)
+    return view if counted is None else read.with_samples(view, counted)
+
+
+def stream_named(call: Call) -> Stream:
+    """Return the stream in the path."""
+    known, name = call.server.service.catalog.streams(), call.names["name"]
+    for stream in known:
+        if stream.name.lower() == name.lower():
+            return stream
+    raise unknown("stream", name, [each.name for each in known])
 
 
 def tables(call: Call) -> tuple[TableView, ...]:

@@ -6,6 +6,8 @@ import time
 from concurrent.futures import Future
 from typing import Any
 
+import msgspec
+
 from headrace import __version__
 from headrace.connectors.kinds import SINKS, SOURCES
 from headrace.control.decision_log import Numbered
@@ -31,7 +33,7 @@ from headrace.server.views.deployment import (
     TokenView,
 )
 from headrace.server.views.statements import FunctionWord, RelationWord, WordsView
-from headrace.session.listings.settings import DEFAULTS, show_settings
+from headrace.session.listings.settings import DEFAULTS
 from headrace.session.listings.show import show
 
 KEYWORDS = (
@@ -129,7 +131,7 @@ def counters(call: Call) -> Any:
         "batch_ms": counted.batch_ms,
         "queues": counted.queues,
         "vertices": counted.vertices,
-        "streams": counted.streams,
+        "streams": {name: msgspec.structs.replace(stream, aside=()) for name, stream in counted.streams.items()},
         "queries": counted.queries,
         "rules": counted.rules,
         "purged": counted.purged,
@@ -139,8 +141,7 @@ def counters(call: Call) -> Any:
 
 def settings(call: Call) -> tuple[SettingView, ...]:
     """Return the settings in force."""
-    listing = show_settings(call.server.service.running, None)
-    return tuple(SettingView(setting, value, query) for setting, query, value, _ in listing.rows)
+    return read.setting_views(call.server.service.running)
 
 
 def tokens(call: Call) -> tuple[TokenView, ...]:

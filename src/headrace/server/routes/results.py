@@ -33,7 +33,7 @@ MOST_ROWS = 100_000
 async def results(call: Call) -> Response | ResultsView:
     """Return the newest results of a query, or follow them."""
     name = query_name(call)
-    form = _form(call)
+    form = form_of(call)
     if "follow" in call.options or form == EVENTS:
         return await _follow(call, name, form)
     after, limit = call.number("after", -1, least=-1), call.number("limit", 1000, least=1, most=MOST_ROWS)
@@ -42,7 +42,7 @@ async def results(call: Call) -> Response | ResultsView:
     view = service.shelves.view(name) or ShelfView("", False, 0, 0, None, None, 0, 0)
     if form in (ARROW, CSV, NDJSON):
         frame = pl.concat([entry.frame for entry in entries]).tail(limit) if entries else _empty(call, name)
-        return Response(_body(frame, form), media_type=form)
+        return Response(body_of(frame, form), media_type=form)
     chosen: list[ResultBatch] = []
     left = limit
     for entry in reversed(entries):  # the newest that fit
@@ -62,7 +62,8 @@ def batch_view(entry: Shelved, frame: pl.DataFrame, skipped: int, *, safe: bool)
     return ResultBatch(entry.batch, round(entry.at * 1000), columns_in(frame), rows_in(frame, safe=safe), skipped)
 
 
-def _form(call: Call) -> str:
+def form_of(call: Call) -> str:
+    """Return the form in which a client wants rows."""
     accepted = call.request.headers.get("accept", "")
     is_followed = "follow" in call.options
     for form in _FORMS:
@@ -83,7 +84,8 @@ def _empty(call: Call, name: str) -> pl.DataFrame:
     return pl.DataFrame() if added is None else pl.DataFrame(schema=added.schema.polars())
 
 
-def _body(frame: pl.DataFrame, form: str) -> bytes:
+def body_of(frame: pl.DataFrame, form: str) -> bytes:
+    """Return rows in a form that is not JSON."""
     match form:
         case "application/vnd.apache.arrow.stream":
             buffer = io.BytesIO()
@@ -161,4 +163,4 @@ def _piece(entry: Shelved, frame: pl.DataFrame, skipped: int, form: str) -> byte
         data = msgspec.json.encode(batch_view(entry, frame, skipped, safe=True))
         return b"id: %d\nevent: results\ndata: %s\n\n" % (entry.batch, data)
     head = msgspec.json.encode({"batch": entry.batch, "rows": frame.height, "skipped": skipped})
-    return head + b"\n" + _body(frame, NDJSON)
+    return head + b"\n" + body_of(frame, NDJSON)

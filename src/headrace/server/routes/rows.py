@@ -9,16 +9,13 @@ import msgspec
 
 from headrace.server.problems import Fault
 from headrace.server.route import Call
-from headrace.server.routes.definitions import unknown
+from headrace.server.routes.definitions import stream_named
 from headrace.server.views.statements import PushAnswer
 
 
 def push(call: Call) -> Future[PushAnswer]:
     """Append rows to a MEMORY stream."""
-    service, name = call.server.service, call.names["name"]
-    known = next((each for each in service.catalog.streams() if each.name.lower() == name.lower()), None)
-    if known is None:
-        raise unknown("stream", name, [each.name for each in service.catalog.streams()])
+    service, known = call.server.service, stream_named(call)
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:
         raise Fault(400, "an Idempotency-Key has at most 200 characters")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.server.asks import ForecastAsk, LoginAsk, NoAsk, Rows, StatementsAsk, TextAsk
+from headrace.server.asks import ForecastAsk, LoginAsk, NoAsk, Rows, SnapshotAsk, StatementsAsk, TextAsk
 from headrace.server.route import Parameter, Route
-from headrace.server.routes import access, definitions, deployment, documents, results, rows, statements
+from headrace.server.routes import access, definitions, deployment, documents, results, rows, snapshots, statements
 from headrace.server.views.control import DecisionsView, FeedbackView, MigrationView, SheddingView
 from headrace.server.views.definitions import (
     GraphView,
@@ -28,7 +28,7 @@ from headrace.server.views.deployment import (
     SettingView,
     TokenView,
 )
-from headrace.server.views.results import ResultsView
+from headrace.server.views.results import ResultsView, SnapshotView
 from headrace.server.views.statements import (
     Diagnosis,
     ExplainAnswer,
@@ -119,6 +119,9 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", f"{API}/try", "write",
           "The first records of the stream that a CREATE STREAM would make, and those that do not fit; no effect.",
           statements.try_source, asks=TextAsk, answers=TrialView),
+    Route("POST", f"{API}/snapshot", "read",
+          "The rows of a SELECT, in DuckDB's SQL, over what shelves, stored tables and headrace.* hold now.",
+          snapshots.snapshot, asks=SnapshotAsk, answers=SnapshotView),
     Route("POST", f"{API}/forecast", "read", "Whether the promises of a text's queries would hold.",
           statements.forecast, asks=ForecastAsk, answers=Any),
     Route("POST", f"{API}/retry", "write", "Start a deployment again that has failed.",

@@ -26,3 +26,12 @@ class ResultsView(View, frozen=True):
     batches: tuple[ResultBatch, ...]
     next: int  # ask `after` this micro-batch next time
     shelf: ShelfView
+
+
+class SnapshotView(View, frozen=True):
+    """The rows of a snapshot, which hold what was delivered up to a micro-batch; `cut` if there are more."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    batch: int | None
+    cut: bool
