@@ -271,6 +271,12 @@ class Running(Struct, frozen=True):
         chosen = self._chosen(Optimizer)
         return chosen.get(query, chosen.get(None, Optimizer())).mode
 
+    @property
+    def may_change_plans(self) -> bool:
+        """Return whether the joins of some query may change their plans by themselves."""
+        fixed = self.fixed_plans
+        return any(query.query not in fixed and self.optimizer_of(query.query) == "auto" for query in self.queries)
+
     def _chosen(self, kind: type[_Kind]) -> dict[str | None, _Kind]:
         """Return the settings of a kind by query, the oldest first."""
         return {chosen.query: chosen.setting for chosen in self.settings if isinstance(chosen.setting, kind)}

@@ -136,14 +136,16 @@ def _after(
         choice = ended(memory.choice, (time - memory.changing) / SECOND)
         return replace(memory, changing=None, choice=choice, tally=Tally(widths=tally.widths), looked=time), [], []
     limits = limits_of(box, situation, seen)
-    if not _is_due(memory, seen, limits, time) or seen.tree is None:
+    is_auto = is_automatic(situation.running, box)
+    if not _is_due(memory, seen, limits, time, is_auto=is_auto) or seen.tree is None:
         return memory, [], []
     found, commands, decisions = _look(memory, name, box, seen.tree, limits, situation)
     return replace(found, drift=Drift.since(seen), has_drifted=False), commands, decisions
 
 
-def _is_due(memory: BoxMemory, seen: BoxSeen, limits: Limits, time: int) -> bool:
-    if time - memory.looked < _SHORTEST or sum(memory.tally.taken) < FEW or not memory.tally.samples:
+def _is_due(memory: BoxMemory, seen: BoxSeen, limits: Limits, time: int, *, is_auto: bool) -> bool:
+    shortest = _SHORTEST if is_auto else _FIRST
+    if time - memory.looked < shortest or sum(memory.tally.taken) < FEW or not memory.tally.samples:
         return False
     size = sum(port.bytes for port in seen.ports)
     is_urgent = is_near(size, limits.memory) or memory.waiting.is_ramp or memory.has_drifted

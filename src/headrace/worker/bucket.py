@@ -77,6 +77,8 @@ _GRAPH_STAYS_SET = (
 
 #: In the first micro-batch of each such period, joins of several inputs report samples of their keys, in all buckets.
 SAMPLED_EVERY = 2 * SECOND
+#: The period if no plan may change by itself: then only people ask.
+SAMPLED_SELDOM = 10 * SECOND
 
 
 class Bucket:
@@ -229,7 +231,8 @@ class Bucket:
 
     def _boxes(self, before: int, report: Report) -> dict[VertexId, BoxSeen]:
         """Return what joins of several inputs did, now and then with samples of their keys."""
-        boxes = self.engine.boxes(sample=before // SAMPLED_EVERY < self.time // SAMPLED_EVERY)
+        period = SAMPLED_EVERY if self.running.may_change_plans else SAMPLED_SELDOM
+        boxes = self.engine.boxes(sample=before // period < self.time // period)
         busy = {name: counts.busy_ns for name, counts in report.vertices.items()}
         return {name: msgspec.structs.replace(seen, busy_ns=busy.get(name, 0)) for name, seen in boxes.items()}
 

@@ -108,7 +108,15 @@ class Arrangement:
         self._sides = {}
         for epoch in sorted(_epochs(state, f"{self.place}@")):
             self._sides[epoch] = self._side(epoch)
-            self._sides[epoch].restore(state)
+            self._sides[epoch].restore(self._as_stored(state, f"{self.place}@{epoch}/"))
+
+    def _as_stored(self, state: State, prefix: str) -> State:
+        """Return the state with the columns of today; earlier versions stored a key once for each input."""
+        if self.place.is_base:
+            return state
+        own = {name: state[name] for name in state if name.startswith(prefix)}
+        rows = {name: chunk for name, chunk in own.items() if KEY in chunk.columns}
+        return own | {n: c if c.columns == self.stored else c.select(self.stored) for n, c in rows.items()}
 
     def _side(self, epoch: int) -> SortedSide:
         return SortedSide(f"{self.place}@{epoch}", self._columns, preserved=False)

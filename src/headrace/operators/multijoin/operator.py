@@ -63,7 +63,6 @@ class MultiJoinOperator(Operator):
         self._spec = spec
         self._reader = Reader(spec)
         self._sampler = KeySampler(spec, self._reader)
-        self._output = [name for names in spec.names for name in names]
         self._frontier = Frontier(len(spec.inputs))
         self._promised = BEGIN
         self._bounds: pl.DataFrame | None = None
@@ -123,7 +122,7 @@ class MultiJoinOperator(Operator):
     def _emit(self, batch: Batch) -> Page:
         self._counters.out += batch.rows.height
         hidden = (TS, EXPIRY) if self._spec.expiry else (TS,)
-        return Page(batch.rows.select(*self._output, *hidden))
+        return Page(self._reader.whole(batch.rows, range(len(self._spec.inputs)), hidden))
 
     def _follow(self, way: Way, batch: Batch, track: Track, at: int = 0) -> Iterator[Batch]:
         """Yield what comes out at the end of a way, step by step and in portions."""
@@ -139,7 +138,7 @@ class MultiJoinOperator(Operator):
         batch = self._reader.arranged(batch, step.place.classes)
         for since, before, is_new in track.ranges(batch.is_new, is_last=at == len(way) - 1):
             self._counters.searched(step.name, batch.rows.height)
-            for joined in search(batch, self._arrangements[step.place], since, before, step.condition):
+            for joined in search(batch, self._arrangements[step.place], since, before, step, self._reader):
                 self._counters.matched(step.name, joined.rows.height)
                 yield from self._follow(way, joined._replace(is_new=is_new), track, at + 1)
 
@@ -150,7 +149,7 @@ class MultiJoinOperator(Operator):
             return batch
         batch = self._reader.arranged(batch, place.classes)
         arrangement = self._arrangements[place]
-        rows = batch.rows.select(arrangement.stored)
+        rows = pl.DataFrame([self._reader.keys.column(batch.rows, name) for name in arrangement.stored])
         alive = rows[EXPIRY].to_numpy() >= bound
         if not alive.all():
             rows = rows.filter(alive)
@@ -309,8 +308,7 @@ class MultiJoinOperator(Operator):
         self._shared = frozenset(self._program.places)  # what the old tree fills
 
     def _arrangement(self, place: Place) -> Arrangement:
-        names = tuple(name for port in place.ports for name in self._spec.names[port])
-        return Arrangement(place, names)
+        return Arrangement(place, self._reader.keys.carried(place.ports))
 
     # State
 
@@ -346,7 +344,8 @@ class MultiJoinOperator(Operator):
         for place, arrangement in self._arrangements.items():
             # the timestamp of a combination is not that of its part
             if port in place.ports and (place.is_base or TS not in pattern.names):
-                removed += arrangement.remove(shown)
+                carriers = {name: self._reader.keys.carrier(arrangement.stored, name) for name in names.values()}
+                removed += arrangement.remove(rename(shown, carriers))
         return removed
 
     def held(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,8 @@ from headrace.operators.expressions.evaluate import compile_expr, compile_predic
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.joins.pairing import expiry_of
 from headrace.operators.multijoin.arrangement import Arrangement
-from headrace.operators.multijoin.program import key_columns, names_of
+from headrace.operators.multijoin.columns import SharedKeys
+from headrace.operators.multijoin.program import Step, key_columns, names_of
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.state.sorted_chunk import Chunk
 
@@ -26,7 +27,8 @@ _TIMES = (TS, EXPIRY)
 class Batch(NamedTuple):
     """Joined rows of some ports, under output names, with `__ts` and `__exp`.
 
-    `classes` are those of which `__key` is the number; None: there is none yet. `is_new` if all parts came after the
+    Of columns that have the same values there is one (`columns.SharedKeys`). `classes` are those by which rows were
+    read or searched, None: by none yet; `__key` is their number, if it is there. `is_new` if all parts came after the
     change of plan that is under way.
     """
 
@@ -42,6 +44,7 @@ class Reader:
 
     def __init__(self, spec: MultiJoin) -> None:
         self._spec = spec
+        self.keys = SharedKeys(spec)
         self._selected = tuple(
             [
                 *(pl.col(field.name).alias(name) for field, name in zip(schema, names, strict=True)),
@@ -83,12 +86,13 @@ class Reader:
 
     def arranged(self, batch: Batch, classes: tuple[int, ...]) -> Batch:
         """Return the rows sorted by the key of these classes."""
-        if batch.classes == classes and batch.is_sorted:
+        if batch.classes == classes and batch.is_sorted and KEY in batch.rows.columns:
             return batch
-        rows, is_sorted = batch.rows, False
-        if batch.classes != classes:
-            rows = rows.with_columns(self._number(rows, batch.ports, classes))
-            is_sorted = not classes
+        rows, is_sorted = batch.rows, batch.is_sorted
+        if batch.classes != classes or KEY not in rows.columns:
+            is_sorted = not classes or (is_sorted and batch.classes == classes)
+            others = [column for column in rows.get_columns() if column.name != KEY]
+            rows = pl.DataFrame([*others, self._number(rows, batch.ports, classes)])
         if not is_sorted:
             rows = gather(rows, np.argsort(rows[KEY].to_numpy(), kind="stable"))
         return batch._replace(rows=rows, classes=classes, is_sorted=True)
@@ -103,7 +107,13 @@ class Reader:
         if (ports, classes) not in self._numbers:
             keys = key_columns(self._spec, ports, classes)
             self._numbers[ports, classes] = [key.alias(f"__key{i}") for i, key in enumerate(keys)]
-        return self._numbered(rows.select(self._numbers[ports, classes]).get_columns(), classes)
+        whole = self.whole(rows, ports)
+        return self._numbered(whole.select(self._numbers[ports, classes]).get_columns(), classes)
+
+    def whole(self, rows: pl.DataFrame, ports: Iterable[int], hidden: Iterable[str] = ()) -> pl.DataFrame:
+        """Return all columns of some ports, also those that have the same values."""
+        names = (*(name for port in ports for name in self._spec.names[port]), *hidden)
+        return pl.DataFrame([self.keys.column(rows, name) for name in names])
 
     def _numbered(self, keys: list[pl.Series], classes: tuple[int, ...]) -> pl.Series:
         if self._spec.is_exact(classes):
@@ -112,7 +122,7 @@ class Reader:
 
 
 def search(
-    batch: Batch, arrangement: Arrangement, since: int | None, before: int | None, condition: pl.Expr | None
+    batch: Batch, arrangement: Arrangement, since: int | None, before: int | None, step: Step, reader: Reader
 ) -> Iterator[Batch]:
     """Yield rows, sorted by the key of an arrangement, with what they meet in it, in portions of bounded size."""
     rows = batch.rows
@@ -131,10 +141,10 @@ def search(
                 collected.append(hits)
                 pairs += len(hits.mine)
             if pairs >= PAIRS_AT_ONCE:
-                yield from _joined(batch, arrangement, collected, condition)
+                yield from _joined(batch, collected, step, reader)
                 collected, pairs = [], 0
     if collected:
-        yield from _joined(batch, arrangement, collected, condition)
+        yield from _joined(batch, collected, step, reader)
 
 
 class _Hits(NamedTuple):
@@ -156,21 +166,32 @@ def _in_time(chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> _Hi
     return _Hits(chunk, mine[meet], theirs[meet], latest[meet], earliest_end[meet])
 
 
-def _joined(
-    batch: Batch, arrangement: Arrangement, collected: Sequence[_Hits], condition: pl.Expr | None
-) -> Iterator[Batch]:
-    if len(collected) == 1:
-        hits = collected[0]
-        mine, ts, exp, others = hits.mine, hits.ts, hits.exp, gather(hits.chunk.needed, hits.theirs)
-    else:
+def _joined(batch: Batch, collected: Sequence[_Hits], step: Step, reader: Reader) -> Iterator[Batch]:
+    mine, ts, exp = collected[0].mine, collected[0].ts, collected[0].exp
+    if len(collected) > 1:
         mine, ts, exp = (np.concatenate([hits[i] for hits in collected]) for i in (1, 3, 4))
-        others = pl.concat([gather(hits.chunk.needed, hits.theirs) for hits in collected])
-    own = gather(pl.DataFrame([c for c in batch.rows.get_columns() if c.name not in _TIMES]), mine)  # with the key
-    parts = [*own.get_columns(), *others.get_columns(), pl.Series(TS, ts), pl.Series(EXPIRY, exp)]
+    left_out = _TIMES if step.keeps_key else (*_TIMES, KEY)
+    own = [column for column in batch.rows.get_columns() if column.name not in left_out]
+    parts = [*_at(own, mine), *_found(collected, step.columns), pl.Series(TS, ts), pl.Series(EXPIRY, exp)]
     rows = pl.DataFrame(parts)
-    if condition is not None:
-        rows = rows.filter(condition)
+    ports = tuple(sorted((*batch.ports, *step.place.ports)))
+    if step.condition is not None:
+        rows = rows.filter(reader.whole(rows, ports).select(step.condition).to_series())
+        rows = rows.select(reader.keys.without_repeats(rows.columns))
     if rows.height:
-        ports = tuple(sorted((*batch.ports, *arrangement.place.ports)))
         is_sorted = len(collected) == 1  # pairs of one chunk come in the order of the keys
         yield Batch(rows, ports, batch.classes, is_sorted, batch.is_new)
+
+
+def _at(columns: list[pl.Series], places: Ints) -> list[pl.Series]:
+    return gather(pl.DataFrame(columns), places).get_columns() if columns else []
+
+
+def _found(collected: Sequence[_Hits], names: Sequence[str]) -> list[pl.Series]:
+    """Return columns of the rows that were found."""
+    if not names:
+        return []
+    parts = [
+        gather(pl.DataFrame([hits.chunk.rows.get_column(name) for name in names]), hits.theirs) for hits in collected
+    ]
+    return (pl.concat(parts) if len(parts) > 1 else parts[0]).get_columns()

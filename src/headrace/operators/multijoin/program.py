@@ -13,6 +13,7 @@ from headrace.model.expressions.expression import columns
 from headrace.model.join_tree import Branch, Tree, branches, ports
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.multijoin.arrangement import Place
+from headrace.operators.multijoin.columns import SharedKeys
 from headrace.operators.multijoin.spec import MultiJoin
 
 
@@ -21,6 +22,8 @@ class Step:
     """Search an arrangement; of what agrees in key and time keep what satisfies the condition."""
 
     place: Place
+    columns: tuple[str, ...]  # what is taken over of the rows that are found
+    keeps_key: bool  # whether the number of the key is worth while to take along
     condition: pl.Expr | None
     name: str  # in statistics, such as '0.1>2'
 
@@ -45,6 +48,7 @@ class Program:
         assert isinstance(tree, Branch)
         self.tree = tree
         self._spec = spec
+        self._keys = SharedKeys(spec)
         self._places: dict[tuple[int, ...], Place] = {}  # by ports
         for branch in branches(tree):
             self._choose_keys(branch)
@@ -116,9 +120,18 @@ class Program:
         steps: list[Step] = []
         for place in others:
             name = f"{_text(start)}>{_text(place.ports)}"
-            steps.append(Step(place, self._condition(start, place), name))
+            is_exact = self._spec.is_exact(place.classes)
+            steps.append(Step(place, self._taken(start, place), not is_exact, self._condition(start, place), name))
             start = tuple(sorted((*start, *place.ports)))
         return tuple(steps)
+
+    def _taken(self, so_far: tuple[int, ...], place: Place) -> tuple[str, ...]:
+        """Return the columns that are read of the rows of a place: not the key, if the search has compared it."""
+        columns, decided = self._keys.carried(place.ports), self._keys.carried(so_far)
+        if not self._spec.is_exact(place.classes):
+            return columns
+        known = {self._keys.classes[name] for name in decided if name in self._keys.classes} & set(place.classes)
+        return tuple(name for name in columns if self._keys.classes.get(name) not in known)
 
     def _condition(self, so_far: tuple[int, ...], place: Place) -> pl.Expr | None:
         """Return what is to be tested once these rows are together: terms, and classes that the key does not decide."""

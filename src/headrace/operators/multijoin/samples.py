@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import polars as pl
 
 from headrace.operators.arrays import Array, Ints
-from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.multijoin.arrangement import Arrangement
 from headrace.operators.multijoin.probe import Reader
 from headrace.operators.multijoin.seen import KeySample
@@ -23,6 +21,8 @@ from headrace.operators.state.sorted_chunk import Chunk
 #: So many keys of a port are sampled at most.
 MOST_KEYS = 512
 _HEAVIEST = 8
+#: Counts up to this number are told apart before they are sorted.
+_FINE = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,17 @@ class KeySampler:
 
 
 def _hashes(keys: Array) -> Array:
-    """Return the hashes of keys; those that are no integers are hashes already."""
-    return keys if keys.dtype == np.uint64 else hash_columns([pl.Series(keys)])
+    """Return the hashes of keys; those that are no integers are hashes already.
+
+    Their last bits choose the sample, so they depend on all bits of a key (the finalizer of splitmix64).
+    """
+    if keys.dtype == np.uint64:
+        return keys
+    hashes: Array = keys.astype(np.int64).view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        hashes = (hashes ^ (hashes >> np.uint64(shift))) * np.uint64(factor)
+    hashes = hashes ^ (hashes >> np.uint64(31))
+    return hashes
 
 
 def _fewest(hashes: Array, zeros: int) -> int:
@@ -133,7 +142,11 @@ def _is_sampled(hashes: Array, zeros: int) -> Array:
 
 def _largest(counts: Ints) -> Ints:
     """Return the places of the largest counts, equal ones in the order of the keys."""
-    return np.argsort(-counts, kind="stable")[:_HEAVIEST]
+    near = np.arange(len(counts))
+    if len(counts) > _HEAVIEST:  # sort those alone that can be among the largest
+        at_least = np.cumsum(np.bincount(np.minimum(counts, _FINE))[::-1])[::-1]
+        near = np.flatnonzero(counts >= np.flatnonzero(at_least >= _HEAVIEST)[-1])
+    return near[np.argsort(-counts[near], kind="stable")[:_HEAVIEST]]
 
 
 def _pairs(keys: Array, counts: Iterable[int]) -> dict[int, int]:
