@@ -32,7 +32,7 @@ from headrace.language.syntax.stints import StintClause
 from headrace.model.keep import KEEP, Keep, keep_of
 from headrace.model.limits import COLUMNS
 from headrace.model.option import Option
-from headrace.model.schema import Schema
+from headrace.model.schema import Field, Schema
 from headrace.model.types import Type
 from headrace.secrets import has_reference
 from headrace.storage.location import absolute, location
@@ -86,7 +86,9 @@ def define_table(statement: CreateTable, schema: Schema) -> Table:
 
 def define_aggregate(statement: CreateAggregate) -> Aggregate:
     """Define the aggregate of a statement."""
-    return Aggregate(statement.name.text, statement.arg, statement.result, statement.target)
+    params = tuple(Field("" if name is None else name.text, type_) for name, type_ in statement.params)
+    body = "" if statement.body is None else statement.text[statement.body.span.start : statement.body.span.end]
+    return Aggregate(statement.name.text, params, statement.result, statement.target, body)
 
 
 def define_function(statement: CreateFunction) -> Function:

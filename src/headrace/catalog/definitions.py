@@ -13,7 +13,7 @@ from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
 from headrace.model.option import Option
 from headrace.model.python_function import Style
 from headrace.model.qos import Qos, qos_of
-from headrace.model.schema import Schema
+from headrace.model.schema import Field, Schema
 from headrace.model.streams import SYSTEM_PREFIX
 from headrace.model.time import HOUR
 from headrace.model.types import DataType, Type
@@ -110,13 +110,22 @@ class Query(Struct, frozen=True, tag="query"):
         return qos_of(self.options)
 
 
-class Aggregate(Struct, frozen=True, tag="aggregate"):
-    """A user-defined aggregate in Python: `target` is 'module:Class' with zero, add, merge and finish."""
+class Aggregate(Struct, frozen=True, omit_defaults=True, tag="aggregate"):
+    """A user-defined aggregate, in Python or in SQL.
+
+    `target` is 'module:Class' with zero, add, merge and finish, whose argument has no name; `body` is SQL in braces.
+    """
 
     name: str
-    arg: DataType
+    params: tuple[Field, ...]
     result: DataType
-    target: str
+    target: str = ""
+    body: str = ""
+
+    @property
+    def arguments(self) -> str:
+        """Return the arguments as they are written."""
+        return ", ".join(f"{param.name} {param.type.value}".strip() for param in self.params)
 
 
 class Function(Struct, frozen=True, tag="function"):

@@ -48,6 +48,8 @@ _HINT = (
     "ENABLE RULE, DISABLE RULE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
+_BRACES = {TokenType.L_BRACE: 1, TokenType.R_BRACE: -1}
+
 
 def parse(text: str) -> list[Statement]:
     """Read the statements of a text, which `;` separates.
@@ -65,8 +67,10 @@ def parse(text: str) -> list[Statement]:
 def _cut(text: str) -> Iterator[tuple[int, int]]:
     first: Token | None = None
     last: Token | None = None
+    depth = 0  # of braces, which hold the statements of an aggregate
     for token in tokenize(text):
-        if token.token_type == TokenType.SEMICOLON:
+        depth = max(0, depth + _BRACES.get(token.token_type, 0))
+        if token.token_type == TokenType.SEMICOLON and depth == 0:
             if first is not None and last is not None:
                 yield first.start, last.end + 1
             first = last = None

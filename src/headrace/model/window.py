@@ -11,6 +11,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
+from headrace.model.fold import Fold
 from headrace.model.types import DataType
 
 
@@ -98,7 +99,8 @@ Panes: TypeAlias = Range | Landmark | Cumulative
 class AggregateCall(Struct, frozen=True, omit_defaults=True):
     """One aggregate of a group: `function` is a name of AGGREGATES, or 'python:module:Class' for a user's own.
 
-    `more` are its further arguments: what max_by compares, the fraction of a percentile.
+    `more` are its further arguments: what max_by compares, the fraction of a percentile. With function 'fold' it is one
+    that is written in SQL: `arg` is whether a tuple counts, and `more` are the values that `fold` takes.
     """
 
     name: str
@@ -106,6 +108,7 @@ class AggregateCall(Struct, frozen=True, omit_defaults=True):
     arg: Expr | None
     type: DataType
     more: tuple[Expr, ...] = ()
+    fold: Fold | None = None
 
     @property
     def args(self) -> tuple[Expr, ...]:

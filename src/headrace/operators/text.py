@@ -67,6 +67,8 @@ def _equality(left: Expr, right: Expr | str) -> str:
 
 
 def _call(call: AggregateCall) -> str:
+    if call.fold is not None:
+        return f"{call.fold.name}({listed(call.more)})"
     function = call.function.rpartition(":")[2]  # of 'python:module:Class'
     return f"{function}({listed(call.args)})" if call.args else function
 

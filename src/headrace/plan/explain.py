@@ -223,6 +223,8 @@ def _expressions(exprs: Iterable[Expr]) -> str:
 
 
 def _call(call: AggregateCall) -> str:
+    if call.fold is not None:
+        return f"{call.fold.name}({_expressions(call.more)}) AS {format_name(call.name)}"
     args = ", ".join(map(format_expr, call.args)) or "*"
     return f"{call.function}({args}) AS {format_name(call.name)}"
 

@@ -154,7 +154,7 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
 
 def _replace_in_call(call: AggregateCall, change: Callable[[Expr], Expr]) -> AggregateCall:
     arg = None if call.arg is None else change(call.arg)
-    return AggregateCall(call.name, call.function, arg, call.type, tuple(map(change, call.more)))
+    return replace(call, arg=arg, more=tuple(map(change, call.more)))
 
 
 def expressions(node: Node) -> list[Expr]:

@@ -18,6 +18,7 @@ from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.python_function import function_name
 from headrace.model.python_target import PREFIX
 from headrace.plan.binding.expressions.function import ALIASES
+from headrace.plan.binding.fold import bind_fold
 from headrace.session.compile import plan_event, plan_select, warnings_of
 from headrace.session.outcome import format_warnings
 from headrace.session.python_code import check_aggregate, check_format, check_function
@@ -47,9 +48,12 @@ def create_table(statement: statements.CreateTable, transaction: Transaction) ->
 
 
 def create_aggregate(statement: statements.CreateAggregate, transaction: Transaction) -> None:
-    """Define an aggregate function, whose class must be there."""
+    """Define an aggregate function, whose class must be there and whose statements must make sense."""
     aggregate = define_aggregate(statement)
-    check_aggregate(PREFIX + aggregate.target, statement.name.span)
+    if statement.body is None:
+        check_aggregate(PREFIX + aggregate.target, statement.name.span)
+    else:
+        bind_fold(aggregate, statement.body)
     transaction.define(aggregate, statement, f"aggregate {statement.name.text}")
 
 

@@ -92,7 +92,8 @@ def test_a_table_may_leave_its_columns_to_the_source() -> None:
 def test_an_aggregate_names_a_python_class() -> None:
     aggregate = only("CREATE AGGREGATE geo_mean(DOUBLE) RETURNS DOUBLE FROM PYTHON 'stats.means:Geo'")
     assert isinstance(aggregate, CreateAggregate)
-    assert (aggregate.arg, aggregate.result, aggregate.target) == (Type.DOUBLE, Type.DOUBLE, "stats.means:Geo")
+    assert aggregate.params == ((None, Type.DOUBLE),)
+    assert (aggregate.result, aggregate.target) == (Type.DOUBLE, "stats.means:Geo")
 
 
 def test_a_query_has_options_a_select_and_sinks() -> None:

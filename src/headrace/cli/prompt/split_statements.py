@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 
-# A semicolon ends a statement unless it is inside a string, a quoted name or a comment, which may be unclosed.
-_PIECE = re.compile(r"'(?:[^']|'')*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|;", re.DOTALL)
+# A semicolon ends a statement unless it is inside braces, a string, a quoted name or a comment, which may be unclosed.
+_PIECE = re.compile(
+    r"'(?:[^']|'')*(?:'|\Z)|\"[^\"]*(?:\"|\Z)|`[^`]*(?:`|\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|[;{}]", re.DOTALL
+)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def take(text: str) -> tuple[list[str], str]:
     """Split into the statements that are complete (without their semicolons) and the rest."""
-    statements, start = [], 0
+    statements, start, depth = [], 0, 0
     for piece in _PIECE.finditer(text):
-        if piece[0] == ";":
+        depth = max(0, depth + {"{": 1, "}": -1}.get(piece[0], 0))
+        if piece[0] == ";" and depth == 0:
             statement = text[start : piece.start()]
             if not is_blank(statement):
                 statements.append(statement.strip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language import other_systems
 from headrace.language.names import did_you_mean
+from headrace.language.read.aggregates import read_aggregate
 from headrace.language.read.flink_options import read_flink_connector
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import ConnectorClause, Name
@@ -51,7 +52,7 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
         case "FUNCTION":
             return _function(reader, offset, name, or_replace, if_not_exists)
         case _:
-            return _aggregate(reader, offset, name, or_replace, if_not_exists)
+            return read_aggregate(reader, offset, name, or_replace, if_not_exists)
 
 
 def read_connector(reader: Reader) -> ConnectorClause:
@@ -113,18 +114,6 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
     return CreateStream(
         reader.text, offset, name, columns, "EXTERNAL", time_column, skew, ahead, connector, or_replace, if_not_exists
     )
-
-
-def _aggregate(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateAggregate:
-    hint = "CREATE AGGREGATE name(DOUBLE) RETURNS DOUBLE FROM PYTHON 'module:Class'"
-    reader.expect("(", hint=hint)
-    arg = reader.type()
-    reader.expect(")", hint=hint)
-    reader.expect("RETURNS", hint=hint)
-    result = reader.type()
-    reader.expect("FROM", "PYTHON", hint=hint)
-    target = reader.python_target("Class", "stats.means:GeoMean")
-    return CreateAggregate(reader.text, offset, name, arg, result, target.text, or_replace, if_not_exists)
 
 
 def _function(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateFunction:

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 from sqlglot import exp
 
 from headrace.errors import Span
+from headrace.language.syntax.aggregates import AggregateBody
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, EnableRule
 from headrace.language.syntax.stints import StintClause, TurnQuery
@@ -74,14 +75,15 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateAggregate:
-    """CREATE [OR REPLACE] AGGREGATE name(TYPE) RETURNS TYPE FROM PYTHON 'module:Class'."""
+    """CREATE [OR REPLACE] AGGREGATE name(x TYPE, ...) RETURNS TYPE FROM PYTHON 'module:Class', or { statements }."""
 
     text: str
     offset: int
     name: Name
-    arg: DataType
+    params: tuple[tuple[Name | None, DataType], ...]
     result: DataType
     target: str
+    body: AggregateBody | None
     or_replace: bool
     if_not_exists: bool
 

@@ -18,16 +18,17 @@ from headrace.model.expressions.expression import Literal as Constant
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
-from headrace.model.types import DecimalType, Type
+from headrace.model.types import ArrayType, DecimalType, Type
 from headrace.model.window import AggregateCall
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.windows.exact_sums import exact_of_lists, exact_result, exact_sums
+from headrace.operators.windows.folds import fold_lists
 from headrace.operators.windows.user_aggregates import UserAggregate, load
 
 #: Functions whose partials hold values.
 _KEEPING = (
     "count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode", "collect_list",
-    "collect_set",
+    "collect_set", "fold",
 )  # fmt: skip
 #: GroupKeys of a group: the output name of each and the expression that computes it.
 GroupKeys: TypeAlias = tuple[tuple[str, Expr], ...]
@@ -68,6 +69,7 @@ class Aggregates:
     parts: list[Part] = field(init=False)
     _finals: list[pl.Expr] = field(init=False)
     _inputs: list[pl.Expr] = field(init=False)
+    _arguments: list[Expr] = field(init=False)
 
     def __post_init__(self) -> None:
         self.names = [name for name, _ in self.keys]
@@ -77,12 +79,9 @@ class Aggregates:
         # after all first arguments, whose numbers others know
         args = list(dict.fromkeys([*args, *(expr for call in self.calls for expr in _columns(call))]))
         self._inputs += [compile_expr(arg).alias(f"__a{i}") for i, arg in enumerate(args)]
+        self._arguments = args
         splits = [
-            split(
-                call,
-                "" if call.arg is None else f"__a{args.index(call.arg)}",
-                *(f"__a{args.index(expr)}" for expr in _columns(call)),
-            )
+            split(call, "" if call.arg is None else self.argument(call.arg), *map(self.argument, _columns(call)))
             for call in self.calls
         ]
         self.parts = list({part.name: part for divided in splits for part in divided.parts}.values())
@@ -97,6 +96,10 @@ class Aggregates:
         if self.needs_order:
             hidden.append(pl.col(SEQ) if SEQ in rows.columns else pl.lit(0, pl.Int64).alias(SEQ))
         return rows.select(*self._inputs, *hidden, *extra)
+
+    def argument(self, expr: Expr) -> str:
+        """Return the column of what `read` gives that holds an argument of a call."""
+        return f"__a{self._arguments.index(expr)}"
 
     def groups(self, pattern: Pattern) -> Pattern | None:
         """Return a pattern of the input over the group columns; None if it is about anything but plain keys."""
@@ -159,9 +162,10 @@ def keeps_values(call: AggregateCall) -> bool:
     return call.function in _KEEPING or is_python_target(call.function)
 
 
-def split(call: AggregateCall, arg: str, other: str = "") -> Split:
-    """Say how a call over the column `arg`, and maybe another one, is computed in parts."""
+def split(call: AggregateCall, arg: str, *others: str) -> Split:
+    """Say how a call over the column `arg`, and maybe others, is computed in parts."""
     x = pl.col(arg)
+    other = others[0] if others else ""
     match call.function:
         case "count":
             part = _count(arg) if call.arg is not None else _rows()
@@ -214,6 +218,8 @@ def split(call: AggregateCall, arg: str, other: str = "") -> Split:
         case "collect_set":
             part = _distinct(arg)
             return Split((part,), pl.col(part.name).list.sort())
+        case "fold":
+            return _folded(call, arg, others)
         case "max_by" | "min_by":
             return _of_extreme(call.function, arg, other)
         case "first" | "last":
@@ -275,6 +281,25 @@ def _collected(arg: str) -> Split:
     fold = row.filter(pl.col(arg).is_not_null())
     merge = pl.col(name).explode(empty_as_null=False, keep_nulls=False)
     return Split((Part(name, fold, merge),), pl.col(name).list.sort().list.eval(pl.element().struct.field("value")))
+
+
+def _folded(call: AggregateCall, present: str, values: Sequence[str]) -> Split:
+    """Keep the values of tuples that count, and their times; run the steps of an aggregate in SQL at the end."""
+    names = [f"{present}_{value}_kept" for value in (TS, *values)]
+    parts = tuple(
+        Part(name, pl.col(value).filter(pl.col(present)), pl.col(name).explode(empty_as_null=False, keep_nulls=False))
+        for name, value in zip(names, (TS, *values), strict=True)
+    )
+    fold, type_ = call.fold, call.type
+    assert fold is not None
+
+    def finish(lists: pl.Series) -> pl.Series:
+        returned = fold_lists([lists.struct.field(name) for name in names], fold)
+        collects = isinstance(type_, ArrayType)
+        results = [values if collects else values[-1] if values else None for values in returned]
+        return pl.Series(lists.name, results, dtype=type_.polars)
+
+    return Split(parts, pl.struct(names).map_batches(finish, return_dtype=type_.polars, is_elementwise=True))
 
 
 def _percentile(call: AggregateCall, arg: str) -> Split:

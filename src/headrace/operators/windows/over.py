@@ -24,6 +24,7 @@ from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import calls_text, listed
 from headrace.operators.windows.aggregates import Aggregates
+from headrace.operators.windows.running_folds import RunningFolds, runs
 from headrace.operators.windows.slices import first_within, firsts, fold_slices, group_numbers, merge_prefixes
 
 _FRESH = "__fresh"
@@ -68,7 +69,10 @@ class OverOperator(Operator):
         self._by = [compile_expr(expr).alias(name) for name, expr in keys]
         self._order = [*self._names, TS, *spec.ties]
         self._aggregates = Aggregates(keys, spec.calls)
-        self._history = _history(spec.frame, self._aggregates)
+        self._runs = spec.frame.preceding is None and runs(spec.calls)
+        self._history: _History = (
+            RunningFolds(self._aggregates) if self._runs else _history(spec.frame, self._aggregates)
+        )
         self._pending = Pending()
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
@@ -81,12 +85,13 @@ class OverOperator(Operator):
             self._history.expire(mark.bound)
             return (mark,)
         rows = ready.with_columns(self._by).sort(self._order, maintain_order=True)
-        partials = self._history.extend(self._aggregates.read(rows))
+        added = self._history.extend(self._aggregates.read(rows))
+        values = added if self._runs else self._aggregates.finals(added)
         self._history.expire(mark.bound)
         visible = [name for name in ready.columns if name not in HIDDEN]
-        results = pl.concat([rows.select([*visible, TS]), self._aggregates.finals(partials)], how="horizontal")
-        added = [call.name for call in self._aggregates.calls]
-        return (Page(results.select([*visible, *added, TS]).sort(TS, maintain_order=True)), mark)
+        results = pl.concat([rows.select([*visible, TS]), values], how="horizontal")
+        names = [call.name for call in self._aggregates.calls]
+        return (Page(results.select([*visible, *names, TS]).sort(TS, maintain_order=True)), mark)
 
     def state(self) -> State:
         return {**self._pending.state(), **self._history.state()}

@@ -14,17 +14,19 @@ from sqlglot import exp
 from headrace.catalog.definitions import Aggregate
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language.syntax.modifiers import modifier_of
-from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
+from headrace.model.expressions.expression import TRUE, Call, Case, Cast, Column, Expr, Literal, columns
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.python_target import is_python_target
-from headrace.model.schema import TS
-from headrace.model.types import DataType, Type, common_type
+from headrace.model.schema import TS, Field
+from headrace.model.types import ArrayType, DataType, Type, common_type
 from headrace.model.window import AggregateCall
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.coerce import coerce
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.expressions.scope import unique
+from headrace.plan.binding.fold import fold_of
+from headrace.plan.binding.fold_calls import compiled, hoisted, present
 from headrace.plan.binding.from_clause import Source
 from headrace.plan.binding.modifier import Modifiers, change, profile_of
 from headrace.plan.binding.span import place
@@ -166,10 +168,12 @@ class Grouping:
         call = node.this if isinstance(node, exp.Filter) else node
         if name == "string_agg":
             return self._joined(node, call)
-        function, arg, more = self._argument(name, call)
         own = self._env.catalog.aggregate(call.name)
+        if own is not None and own.body:
+            return self._folded(own, call, condition)
+        function, arg, more = self._argument(name, call)
         if own is not None and arg is not None:
-            arg = _fitted(arg, own, call)
+            arg = _fitted(arg, own.params[0], own.name, call)
         if condition is not None:
             if function in ("first", "last", "shed_error") or is_python_target(function):
                 ends = {"first": "min_by(x, at)", "last": "max_by(x, at)"}
@@ -189,6 +193,26 @@ class Grouping:
             shown = call.name.lower() if is_python_target(function) else function
             known = AggregateCall(unique(shown, self._taken), function, arg, type_, more)
             self._calls[key] = known
+        return Column(f"${known.name}", known.type)
+
+    def _folded(self, own: Aggregate, call: exp.Expr, condition: Expr | None) -> Expr:
+        """Run an aggregate that is written in SQL: by built-in ones if it can be, else tuple by tuple."""
+        args = fold_arguments(own, call, self._inner)
+        fold = fold_of(own)
+        if not isinstance(own.result, ArrayType):
+            value = compiled(fold, args, condition, self._builtin)
+            if value is not None:
+                return value
+        counts = present(args, condition) or TRUE
+        steps, values = hoisted(fold, args)
+        key = (f"sql:{own.name} {own.body}", (counts, *values), own.result)
+        if key not in self._calls:
+            name = unique(own.name.lower(), self._taken)
+            self._calls[key] = AggregateCall(name, "fold", counts, own.result, values, steps)
+        return Column(f"${self._calls[key].name}", own.result)
+
+    def _builtin(self, function: str, arg: Expr, type_: DataType) -> Expr:
+        known = self._known(function, arg, type_)
         return Column(f"${known.name}", known.type)
 
     def _joined(self, node: exp.Expr, call: exp.Expr) -> Expr:
@@ -344,15 +368,32 @@ def _key_name(expr: Expr) -> str:
             return "key"
 
 
-def _fitted(arg: Expr, own: Aggregate, call: exp.Expr) -> Expr:
-    """Return the argument of a user's aggregate in the type it declares."""
-    if common_type(arg.type, own.arg) is None:
+def fold_arguments(own: Aggregate, call: exp.Expr, binder: ExpressionBinder) -> dict[str, Expr]:
+    """Return the arguments of an aggregate in SQL, by the names that its statements use."""
+    nodes: list[exp.Expr] = call.expressions
+    if len(nodes) != len(own.params) or any(isinstance(node, exp.Star | exp.Distinct) for node in nodes):
         raise TypeFault(
-            f"{own.name} takes {own.arg.value}, not {arg.type.value}",
+            f"{own.name} is declared with another number of arguments"
+            if len(nodes) != len(own.params)
+            else f"{own.name} cannot have * or DISTINCT",
             span=place(call),
-            hint=f"write CAST(... AS {own.arg.value})",
+            hint=f"{own.name}({own.arguments})",
         )
-    return coerce(arg, own.arg)
+    args: dict[str, Expr] = {}
+    for node, param in zip(nodes, own.params, strict=True):
+        args[f".{param.name}"] = _fitted(binder.bind(node), param, own.name, call)
+    return args
+
+
+def _fitted(arg: Expr, param: Field, name: str, call: exp.Expr) -> Expr:
+    """Return the argument of a user's aggregate in the type it declares."""
+    if common_type(arg.type, param.type) is None:
+        raise TypeFault(
+            f"{name} takes {param.type.value}, not {arg.type.value}",
+            span=place(call),
+            hint=f"write CAST(... AS {param.type.value})",
+        )
+    return coerce(arg, param.type)
 
 
 def _check_number(name: str, call: exp.Expr, args: list[exp.Expr]) -> None:

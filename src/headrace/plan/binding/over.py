@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
 from sqlglot import exp
 
 from headrace.errors import NotSupported, SyntaxFault, TypeFault, UnboundedStateFault
 from headrace.language.syntax.modifiers import modifier_of
-from headrace.model.expressions.expression import Case, Column, Expr, Literal
+from headrace.model.expressions.expression import Case, Column, Expr, Literal, substitute
+from headrace.model.expressions.expression import columns as columns_in
+from headrace.model.fold import FoldInsert, FoldReturn
 from headrace.model.frame import Frame, RangeFrame, RowsFrame
 from headrace.model.python_target import is_python_target
-from headrace.model.types import Type
+from headrace.model.types import ArrayType, Type
 from headrace.model.window import AggregateCall
 from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping
@@ -21,6 +24,7 @@ from headrace.plan.binding.expressions.coerce import unify
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
+from headrace.plan.binding.fold import fold_of
 from headrace.plan.binding.from_clause import Source
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
@@ -34,7 +38,7 @@ _RENAMED = {"first_value": "first", "last_value": "last"}
 _MOST_ROWS = 100_000
 _KEEPING = (
     "count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode", "collect_list",
-    "collect_set",
+    "collect_set", "fold",
 )  # fmt: skip
 
 
@@ -219,7 +223,7 @@ def _with_calls(bound: Node, calls: dict[str, _Call], env: Environment) -> tuple
     """Put an Over on the plan for each kind of partition and frame; return what each call is over its columns."""
     columns: dict[str, Expr] = {field.name: Column(field.name, field.type) for field in bound.schema}
     scope = Scope((Relation(("SELECT",), tuple(columns.items())),))
-    groups: dict[tuple[tuple[str, ...], Frame], _Frames] = {}
+    groups: dict[tuple[tuple[str, ...], Frame, bool], _Frames] = {}
     times = time_columns(bound, env)
     values: dict[str, Expr] = {}
     for number, call in enumerate(calls.values()):
@@ -230,26 +234,41 @@ def _with_calls(bound: Node, calls: dict[str, _Call], env: Environment) -> tuple
                 hint=f"write {_FORM}; ROW_NUMBER, RANK and DENSE_RANK of a window can have any order",
             )
         frame = _frame(call, env)
-        frames = groups.setdefault((call.keys, frame), _Frames(len(groups), bound, scope, env))
+        runs = frame.preceding is None and _returns_while_running(call, env)
+        frame = RowsFrame(None) if runs else frame
+        frames = groups.setdefault((call.keys, frame, runs), _Frames(len(groups), bound, scope, env, runs=runs))
         values[f"$call{number}"] = frames.lag(call, frame) if call.function == "lag" else frames.value(call, frame)
     node = bound
-    for (keys, frame), frames in groups.items():
+    for (keys, frame, _), frames in groups.items():
         node = nodes.Over(node, tuple(columns[name] for name in keys), frame, frames.calls)
+    running = [(frames, call) for (*_, runs), frames in groups.items() if runs for call in frames.calls]
+    if len(running) > 1:
+        raise NotSupported(
+            "one SELECT can have one aggregate that returns values as tuples come",
+            span=place(next(iter(calls.values())).node),
+            hint="write the other one in a sub-query",
+        )
+    for _, known in running:  # a tuple may have returned nothing, or several values
+        node = nodes.Unnest(node, Column(known.name, known.type), (f"{known.name}_value",))
     return node, columns | values
 
 
 class _Frames:
     """The aggregates of frames of one kind."""
 
-    def __init__(self, number: int, bound: Node, scope: Scope, env: Environment) -> None:
-        self._prefix, self._env, self._scope = f"$over{number}_", env, scope
+    def __init__(self, number: int, bound: Node, scope: Scope, env: Environment, *, runs: bool = False) -> None:
+        self._prefix, self._env, self._scope, self._runs = f"$over{number}_", env, scope, runs
         self._grouping = Grouping(exp.Select(expressions=[]), Source(bound, scope, None, (), False), env)
+
+    @property
+    def _made(self) -> tuple[AggregateCall, ...]:
+        return self._grouping.calls
 
     @property
     def calls(self) -> tuple[AggregateCall, ...]:
         return tuple(
-            AggregateCall(self._prefix + call.name, call.function, call.arg, call.type, call.more)
-            for call in self._grouping.calls
+            replace(call, name=self._prefix + call.name, type=ArrayType(call.type) if self._runs else call.type)
+            for call in self._made
         )
 
     def lag(self, call: _Call, frame: Frame) -> Expr:
@@ -281,9 +300,14 @@ class _Frames:
             raise NotSupported(
                 f"{call.function.upper()} is not supported with OVER", span=place(call.node), hint=f"write {_FORM}"
             )
-        value = self._column(over)
-        known = next(known for known in self.calls if known.name == value.name)
-        if frame.preceding is None and (known.function in _KEEPING or is_python_target(known.function)):
+        value = self._expression(over)
+        if self._runs:
+            assert isinstance(value, Column)
+            return Column(f"{value.name}_value", value.type)
+        read = columns_in(value)
+        if frame.preceding is None and any(
+            known.function in _KEEPING or is_python_target(known.function) for known in self.calls if known.name in read
+        ):
             raise UnboundedStateFault(
                 f"{call.function} over all tuples before would have to keep them forever",
                 span=place(call.node),
@@ -292,9 +316,33 @@ class _Frames:
         return value
 
     def _column(self, call: exp.Expr) -> Column:
-        result = self._grouping.output(call)
+        result = self._expression(call)
         assert isinstance(result, Column), "an aggregate is a column above"
-        return Column(self._prefix + result.name, result.type)
+        return result
+
+    def _expression(self, call: exp.Expr) -> Expr:
+        """Return an aggregate, which may be computed from several columns."""
+        result = self._grouping.output(call)
+        return substitute(result, {known.name: Column(self._prefix + known.name, known.type) for known in self._made})
+
+
+def _returns_while_running(call: _Call, env: Environment) -> bool:
+    """Return whether a call is of an aggregate in SQL that returns values as tuples come; its state must be limited."""
+    own = env.catalog.aggregate(call.function)
+    if own is None or not own.body:
+        return False
+    fold = fold_of(own)
+    if not any(isinstance(step, FoldReturn) for step in (*fold.initialize, *fold.iterate)):
+        return False
+    for table in fold.tables:
+        grows = any(isinstance(step, FoldInsert) and step.table == table.name for step in fold.iterate)
+        if grows and table.keep is None:
+            raise UnboundedStateFault(
+                f"the table {table.name} of {own.name} could grow forever",
+                span=place(call.node),
+                hint=f"say how many of the newest rows it keeps: TABLE {table.name}(...) KEEP 100 ROWS",
+            )
+    return True
 
 
 def _frame(call: _Call, env: Environment) -> Frame:

@@ -171,7 +171,7 @@ def words(call: Call) -> WordsView:
         FunctionWord(name, function.help, False) for name, function in FUNCTIONS.items() if name.isidentifier()
     ]
     functions += [FunctionWord(name, "", True) for name in AGGREGATES]
-    functions += [FunctionWord(aggregate.name, aggregate.target, True) for aggregate in catalog.aggregates()]
+    functions += [FunctionWord(aggregate.name, aggregate.target or "SQL", True) for aggregate in catalog.aggregates()]
     return WordsView(
         keywords=tuple(dict.fromkeys((*STATEMENTS, *KEYWORDS))),
         functions=tuple(functions),

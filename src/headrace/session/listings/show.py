@@ -69,10 +69,10 @@ def show(
             return _rules(catalog, running, statistics)
         case "AGGREGATES":
             declared = tuple(
-                (aggregate.name, aggregate.arg.value, aggregate.result.value, aggregate.target)
+                (aggregate.name, aggregate.arguments, aggregate.result.value, aggregate.target or "SQL")
                 for aggregate in catalog.aggregates()
             )
-            return Listing(("aggregate", "argument", "result", "target"), declared)
+            return Listing(("aggregate", "arguments", "result", "target"), declared)
         case "FUNCTIONS":
             own = tuple(
                 (function.name, ", ".join(arg.value for arg in function.args), function.result.value, function.target)

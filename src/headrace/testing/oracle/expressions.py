@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
+from headrace.model.fold import Fold, FoldDelete, FoldInsert, FoldReturn, FoldStep, FoldUpdate
 from headrace.model.python_function import is_python_function, parse_function
 from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.schema import TS
-from headrace.model.types import DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, Type
 from headrace.model.window import AggregateCall
 from headrace.testing.oracle import decimals
 from headrace.testing.oracle.functions import SCALARS
@@ -56,6 +57,12 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
         return values[0]
     if call.function == "last":
         return values[-1]
+    if call.function == "fold":
+        counted = [row for row, counts in zip(rows, values, strict=True) if counts is True]
+        stamped = [(row.get(TS, 0), [value_of(expr, row) for expr in call.more]) for row in counted]
+        ordered = sorted(stamped, key=lambda pair: (pair[0], [sort_key(value) for value in pair[1]]))
+        returned = [value for result in folded(call, [args for _, args in ordered]) for value in result]
+        return returned if isinstance(call.type, ArrayType) else returned[-1] if returned else None
     if call.function in _PAIRED:
         others = [value_of(call.more[0], row) for row in rows]
         return _PAIRED[call.function](list(zip(values, others, strict=True)), call)
@@ -76,6 +83,48 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
     if isinstance(call.arg.type, DecimalType) and call.type is Type.DOUBLE:
         return _SUMMARIES[call.function](list(map(float, present)), Type.DOUBLE) if present else None
     return _SUMMARIES[call.function](present, call.arg.type) if present else None
+
+
+def folded(call: AggregateCall, tuples: Sequence[Sequence[Any]], *, ends: bool = True) -> list[list[Any]]:
+    """Run an aggregate in SQL statement by statement; return what each tuple returned, then the end."""
+    fold = call.fold
+    assert fold is not None
+    tables: dict[str, list[dict[str, Any]]] = {table.name: [] for table in fold.tables}
+    runs = [(fold.iterate if i else fold.initialize, args) for i, args in enumerate(tuples)]
+    if tuples and ends:
+        runs.append((fold.terminate, ()))
+    return [[value for step in phase for value in _take_step(step, fold, tables, args)] for phase, args in runs]
+
+
+def _take_step(step: FoldStep, fold: Fold, tables: dict[str, list[dict[str, Any]]], args: Sequence[Any]) -> list[Any]:
+    """Run one statement of an aggregate; return what it returns."""
+    given = {f".{i}": value for i, value in enumerate(args)}
+
+    def meets(where: Expr | None, row: Mapping[str, Any]) -> bool:
+        return where is None or value_of(where, {**given, **row}) is True
+
+    for exists in step.exists:
+        if any(meets(exists.where, row) for row in tables[exists.table]) is exists.negated:
+            return []
+    match step:
+        case FoldUpdate(table=table, sets=sets, where=where):
+            for row in [row for row in tables[table] if meets(where, row)]:
+                row.update({f"{table}.{name}": value_of(value, {**given, **row}) for name, value in list(sets)})
+            return []
+        case FoldDelete(table=table, where=where):
+            tables[table] = [row for row in tables[table] if not meets(where, row)]
+            return []
+        case FoldInsert(table=table, values=values, source=source, where=where):
+            names = next(known for known in fold.tables if known.name == table)
+            for row in [row for row in (tables[source] if source else [{}]) if meets(where, row)]:
+                pairs = zip(names.fields, values, strict=True)
+                new = {f"{table}.{column.name}": value_of(value, {**given, **row}) for column, value in pairs}
+                tables[table] = [*tables[table], new]
+            tables[table] = tables[table] if names.keep is None else tables[table][-names.keep :]
+            return []
+        case FoldReturn(value=value, source=source, where=where):
+            rows = [row for row in (tables[source] if source else [{}]) if meets(where, row)]
+            return [value_of(value, {**given, **row}) for row in rows]
 
 
 def _widened(expr: Expr, row: Mapping[str, Any], want: DataType) -> Any:

@@ -125,12 +125,12 @@ class ExpressionBinder:
                 _refuse(node)
 
     def aggregate_name(self, node: exp.Expr) -> str | None:
-        """Return the name of the aggregate that a node calls: ours, or 'python:module:Class'."""
+        """Return the name of the aggregate that a node calls: ours, 'python:module:Class' or 'sql:name'."""
         if not isinstance(node, exp.Anonymous):
             return None
         own = self.catalog.aggregate(node.name)
         if own is not None:
-            return f"python:{own.target}"
+            return f"python:{own.target}" if own.target else f"sql:{own.name}"
         name = ALIASES.get(node.name.lower(), node.name.lower())
         return name if name in AGGREGATES or name == "count_if" else None
 

@@ -1,0 +1,139 @@
+"""Aggregates in SQL: generated Python beside the oracle, which takes statement by statement."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.catalog.define import define_aggregate
+from headrace.language.parser import parse
+from headrace.language.syntax.statements import CreateAggregate
+from headrace.model.expressions.expression import TRUE, Column
+from headrace.model.fold import STEP_FUNCTIONS
+from headrace.model.types import ArrayType
+from headrace.model.window import AggregateCall
+from headrace.operators.windows.fold_functions import KNOWN
+from headrace.operators.windows.folds import code_of
+from headrace.plan.binding.fold import fold_of
+from headrace.plan.binding.fold_calls import compiled, hoisted
+from headrace.testing.oracle.expressions import folded, value_of
+
+
+def defined(text: str) -> tuple[AggregateCall, int]:
+    """Return a call of an aggregate over columns x, y, ... of the types that it declares."""
+    (statement,) = parse(text)
+    assert isinstance(statement, CreateAggregate)
+    aggregate = define_aggregate(statement)
+    args = {f".{param.name}": Column(param.name, param.type) for param in aggregate.params}
+    steps, values = hoisted(fold_of(aggregate), args)
+    return AggregateCall("r", "fold", TRUE, ArrayType(aggregate.result), values, steps), len(values)
+
+
+def test_every_function_that_steps_may_use_has_code() -> None:
+    assert KNOWN == STEP_FUNCTIONS
+
+
+_NUMBERS = ("t", "u", "x", "y", "1", "-2", "NULL", "2.5")
+_CONDITIONS = ("t < x", "u >= t", "x = y", "t IS NULL", "NOT (t > u)", "x <=> t", "t IN (1, 2, u)", "x > 1 AND t < 3",
+               "t > 0 OR u IS NULL")  # fmt: skip
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> str:
+    """Draw an aggregate with a table of one row and one of several."""
+
+    def number(depth: int = 2, *, state: bool = True) -> str:
+        atoms = [atom for atom in _NUMBERS if state or atom not in ("t", "u")]
+        if depth == 0 or draw(st.integers(0, 2)) == 0:
+            return draw(st.sampled_from(atoms))
+        first, second = number(depth - 1, state=state), number(depth - 1, state=state)
+        shapes = ["({} + {})", "({} - {})", "({} * {})", "({} / {})", "({} % {})", "coalesce({}, {})",
+                  "nullif({}, {})", "greatest({}, {})", "least({}, {})"]  # fmt: skip
+        if state:
+            shapes.append("CASE WHEN " + draw(st.sampled_from(_CONDITIONS)) + " THEN {} ELSE {} END")
+            shapes.append("abs({} - sign({}))")
+        return draw(st.sampled_from(shapes)).format(first, second)
+
+    changed = ", ".join(f"{column} = {number()}" for column in draw(st.sampled_from([("t",), ("u",), ("t", "u")])))
+    where = draw(st.sampled_from(["", *(f" WHERE {condition}" for condition in _CONDITIONS)]))
+    keep = draw(st.sampled_from(["", " KEEP 2 ROWS"]))
+    removed = draw(st.sampled_from(["", "DELETE FROM seen WHERE z < y;", "UPDATE seen SET z = z + y WHERE z <> x;"]))
+    return f"""CREATE AGGREGATE f(x BIGINT, y DOUBLE) RETURNS DOUBLE {{
+      TABLE state(t DOUBLE, u DOUBLE); TABLE seen(z DOUBLE){keep};
+      INITIALIZE: INSERT INTO state VALUES ({number(state=False)}, {number(state=False)});
+      ITERATE: UPDATE state SET {changed}{where};
+        INSERT INTO seen VALUES (x) WHERE NOT EXISTS (SELECT * FROM seen WHERE z = x);
+        {removed}
+        INSERT INTO RETURN SELECT {number()} FROM state{where};
+      TERMINATE: INSERT INTO RETURN SELECT z FROM seen; INSERT INTO RETURN SELECT t - u FROM state;
+    }}"""
+
+
+_VALUES = st.tuples(st.integers(-3, 3), st.sampled_from([0.0, 1.5, -2.0, 3.0, math.nan, math.inf]))
+
+
+def _key(value: Any) -> Any:
+    return "nan" if isinstance(value, float) and math.isnan(value) else value
+
+
+@settings(deadline=None, max_examples=150)
+@given(body=bodies(), rows=st.lists(_VALUES, min_size=1, max_size=6), cut=st.integers(0, 6))
+def test_code_agrees_with_the_oracle_however_tuples_are_cut(body: str, rows: list[tuple[int, float]], cut: int) -> None:
+    call, count = defined(body)
+    assert call.fold is not None
+    frame = [{"x": x, "y": y} for x, y in rows]
+    given_ = _arguments(call, frame)
+    expected = folded(call, given_)
+    tuples = [row[0] for row in given_] if count == 1 else given_
+    nulls = tuple(any(row[i] is None for row in given_) for i in range(count))
+    code = code_of(call.fold, nulls)
+    assert list(map(_key, code.whole(tuples))) == [_key(value) for result in expected for value in result]
+    state, returned = code.run(None, tuples[:cut]) if cut else (None, [])
+    if tuples[cut:]:
+        _, later = code.run(state, tuples[cut:])
+        returned = returned + later
+    assert [list(map(_key, result)) for result in returned] == [list(map(_key, r)) for r in expected[:-1]]
+
+
+_EXTREMES = ["max", "min"]
+
+
+def _arguments(call: AggregateCall, frame: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return [tuple(value_of(expr, row) for expr in call.more) for row in frame]
+
+
+@pytest.mark.parametrize(
+    ("body", "functions"),
+    [
+        ("INSERT INTO state VALUES (x, 1); ITERATE: UPDATE state SET a = a + x, b = b + 1", ["sum", "sum"]),
+        (
+            "INSERT INTO state VALUES (x, x); ITERATE: UPDATE state SET a = greatest(a, x), b = least(x, b)",
+            ["max", "min"],
+        ),
+        ("INSERT INTO state VALUES (x * x, 2); ITERATE: UPDATE state SET a = x * x + a, b = b + 2", ["sum", "sum"]),
+        ("INSERT INTO state VALUES (x, 0); ITERATE: UPDATE state SET a = a + x, b = b + 1", None),  # the first differs
+        ("INSERT INTO state VALUES (x, 1); ITERATE: UPDATE state SET a = a * 2 + x, b = b + 1", None),  # order matters
+        ("INSERT INTO state VALUES (10 / x, 1); ITERATE: UPDATE state SET a = a + 10 / x, b = b + 1", None),  # NULL
+        ("INSERT INTO state VALUES (x, 1); ITERATE: UPDATE state SET a = a + x, b = b + 1 WHERE x > 0", None),
+    ],
+)
+def test_sums_and_extremes_become_built_in_aggregates(body: str, functions: list[str] | None) -> None:
+    text = f"""CREATE AGGREGATE f(x DOUBLE) RETURNS DOUBLE {{ TABLE state(a DOUBLE, b BIGINT);
+      INITIALIZE: {body}; TERMINATE: INSERT INTO RETURN SELECT a / b FROM state; }}"""
+    text = text.replace("b BIGINT", "b DOUBLE") if "least" in body else text
+    (statement,) = parse(text)
+    assert isinstance(statement, CreateAggregate)
+    made: list[str] = []
+
+    def builtin(function: str, arg: Any, type_: Any) -> Column:
+        made.append(function)
+        return Column(f"c{len(made)}", type_)
+
+    args = {".x": Column("v", define_aggregate(statement).params[0].type)}
+    value = compiled(fold_of(define_aggregate(statement)), args, None, builtin)
+    assert (value is None) == (functions is None)
+    assert functions is None or made == functions
