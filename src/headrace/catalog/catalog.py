@@ -377,7 +377,7 @@ def _clock_stream(name: str) -> Stream | None:
 def _promise(definition: Relation | Aggregate | Function) -> object:
     """Return what readers of a definition rely on."""
     if isinstance(definition, Aggregate):
-        return tuple(param.type for param in definition.params), definition.result
+        return definition.arg, tuple(param.type for param in definition.params), definition.result
     if isinstance(definition, Function):
         return definition.args, definition.result
     return isinstance(definition, Table), definition.schema

@@ -86,9 +86,12 @@ def define_table(statement: CreateTable, schema: Schema) -> Table:
 
 def define_aggregate(statement: CreateAggregate) -> Aggregate:
     """Define the aggregate of a statement."""
-    params = tuple(Field("" if name is None else name.text, type_) for name, type_ in statement.params)
-    body = "" if statement.body is None else statement.text[statement.body.span.start : statement.body.span.end]
-    return Aggregate(statement.name.text, params, statement.result, statement.target, body)
+    arg, body = statement.params[0][1], statement.body
+    if body is None:
+        return Aggregate(statement.name.text, arg, statement.result, statement.target)
+    params = tuple(Field(name.text, type_) for name, type_ in statement.params if name is not None)
+    text = statement.text[body.span.start : body.span.end]
+    return Aggregate(statement.name.text, arg, statement.result, params=params, body=text)
 
 
 def define_function(statement: CreateFunction) -> Function:

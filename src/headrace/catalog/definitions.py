@@ -113,19 +113,21 @@ class Query(Struct, frozen=True, tag="query"):
 class Aggregate(Struct, frozen=True, omit_defaults=True, tag="aggregate"):
     """A user-defined aggregate, in Python or in SQL.
 
-    `target` is 'module:Class' with zero, add, merge and finish, whose argument has no name; `body` is SQL in braces.
+    `target` is 'module:Class' with zero, add, merge and finish, which take an `arg`. One in SQL has named arguments,
+    and a `body` in braces.
     """
 
     name: str
-    params: tuple[Field, ...]
+    arg: DataType
     result: DataType
     target: str = ""
+    params: tuple[Field, ...] = ()
     body: str = ""
 
     @property
     def arguments(self) -> str:
         """Return the arguments as they are written."""
-        return ", ".join(f"{param.name} {param.type.value}".strip() for param in self.params)
+        return ", ".join(f"{param.name} {param.type.value}" for param in self.params) or self.arg.value
 
 
 class Function(Struct, frozen=True, tag="function"):

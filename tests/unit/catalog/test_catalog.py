@@ -16,7 +16,7 @@ from headrace.catalog.references import references
 from headrace.errors import HostFault, NameFault, TypeFault
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateStream
-from headrace.model.schema import Field, Schema
+from headrace.model.schema import Schema
 from headrace.model.time import SECOND
 from headrace.model.types import Type
 
@@ -32,7 +32,7 @@ def catalog(*queries: Query) -> Catalog:
     known = Catalog()
     known.add(Stream("Bids", BIDS, MEMORY, Timing.EXTERNAL, "at", SECOND))
     known.add(Table("people", Schema.of(id=Type.INT), MEMORY))
-    known.add(Aggregate("geo", (Field("", Type.DOUBLE),), Type.DOUBLE, "means:Geo"))
+    known.add(Aggregate("geo", Type.DOUBLE, Type.DOUBLE, "means:Geo"))
     for each in queries:
         known.add(each)
     return known
@@ -67,9 +67,7 @@ def test_a_name_is_taken_once_but_may_be_replaced() -> None:
         known.add(Table("BIDS", Schema.of(id=Type.INT), MEMORY))
     known.replace(Table("BIDS", Schema.of(id=Type.INT), MEMORY))
     assert [table.name for table in known.tables()] == ["BIDS", "people"]
-    known.add(
-        Aggregate("people", (Field("", Type.INT),), Type.INT, "means:People")
-    )  # aggregates have names of their own
+    known.add(Aggregate("people", Type.INT, Type.INT, "means:People"))  # aggregates have names of their own
     assert len(known.aggregates()) == 2
 
 

@@ -17,7 +17,7 @@ from headrace.language.syntax.modifiers import modifier_of
 from headrace.model.expressions.expression import TRUE, Call, Case, Cast, Column, Expr, Literal, columns
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.python_target import is_python_target
-from headrace.model.schema import TS, Field
+from headrace.model.schema import TS
 from headrace.model.types import ArrayType, DataType, Type, common_type
 from headrace.model.window import AggregateCall
 from headrace.plan.binding.environment import Environment
@@ -173,7 +173,7 @@ class Grouping:
             return self._folded(own, call, condition)
         function, arg, more = self._argument(name, call)
         if own is not None and arg is not None:
-            arg = _fitted(arg, own.params[0], own.name, call)
+            arg = _fitted(arg, own.arg, own.name, call)
         if condition is not None:
             if function in ("first", "last", "shed_error") or is_python_target(function):
                 ends = {"first": "min_by(x, at)", "last": "max_by(x, at)"}
@@ -381,19 +381,19 @@ def fold_arguments(own: Aggregate, call: exp.Expr, binder: ExpressionBinder) -> 
         )
     args: dict[str, Expr] = {}
     for node, param in zip(nodes, own.params, strict=True):
-        args[f".{param.name}"] = _fitted(binder.bind(node), param, own.name, call)
+        args[f".{param.name}"] = _fitted(binder.bind(node), param.type, own.name, call)
     return args
 
 
-def _fitted(arg: Expr, param: Field, name: str, call: exp.Expr) -> Expr:
+def _fitted(arg: Expr, type_: DataType, name: str, call: exp.Expr) -> Expr:
     """Return the argument of a user's aggregate in the type it declares."""
-    if common_type(arg.type, param.type) is None:
+    if common_type(arg.type, type_) is None:
         raise TypeFault(
-            f"{name} takes {param.type.value}, not {arg.type.value}",
+            f"{name} takes {type_.value}, not {arg.type.value}",
             span=place(call),
-            hint=f"write CAST(... AS {param.type.value})",
+            hint=f"write CAST(... AS {type_.value})",
         )
-    return coerce(arg, param.type)
+    return coerce(arg, type_)
 
 
 def _check_number(name: str, call: exp.Expr, args: list[exp.Expr]) -> None:

@@ -14,7 +14,7 @@ from headrace.language.parser import parse
 from headrace.language.syntax.statements import Select
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, walk
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
-from headrace.model.schema import Field, Schema
+from headrace.model.schema import Schema
 from headrace.model.time import DAY, END, HOUR, MINUTE, SECOND, parse_instant
 from headrace.model.types import Type
 from headrace.model.window import Cumulative, Extent, Landmark, Range, Rows, Session, Sliding, While, Window
@@ -47,7 +47,7 @@ def catalog() -> Catalog:
     known.add(Stream("s", S, memory, Timing.EXTERNAL, "at"))
     known.add(Stream("p", P, memory, Timing.INTERNAL))
     known.add(Table("t", T, memory))
-    known.add(OwnAggregate("geo", (Field("", Type.DOUBLE),), Type.DOUBLE, "means:Geo"))
+    known.add(OwnAggregate("geo", Type.DOUBLE, Type.DOUBLE, "means:Geo"))
     known.add(Query("slow", SLOW, Schema.of(seg=Type.INT, n=Type.BIGINT, window_end=Type.TIMESTAMP), (memory,)))
     return known
 
