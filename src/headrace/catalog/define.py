@@ -81,7 +81,7 @@ def _check_columns(statement: CreateStream | CreateTable, schema: Schema) -> Non
 def define_table(statement: CreateTable, schema: Schema) -> Table:
     """Define the table of a statement."""
     _check_columns(statement, schema)
-    return Table(statement.name.text, schema, define_connector(statement.connector))
+    return Table(statement.name.text, schema, define_connector(statement.connector), statement.refresh_us)
 
 
 def define_aggregate(statement: CreateAggregate) -> Aggregate:

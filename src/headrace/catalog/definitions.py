@@ -69,11 +69,12 @@ class Stream(Struct, frozen=True, tag="stream"):
 
 
 class Table(Struct, frozen=True, tag="table"):
-    """A stored relation, read when a query that uses it starts."""
+    """A stored relation, read when a query that uses it starts, and again every `refresh` microseconds (0: never)."""
 
     name: str
     schema: Schema
     connector: Connector
+    refresh: int = 0
 
 
 class Query(Struct, frozen=True, tag="query"):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.catalog.definitions import Connector, Stream
+from headrace.catalog.definitions import Connector, Stream, Table
 from headrace.commands.settings import Setting
 from headrace.graph.graph import Arc, Graph, VertexId
 from headrace.graph.incarnations import incarnate
@@ -48,6 +48,18 @@ class Activation(Struct, frozen=True, omit_defaults=True):
         return tuple(graph for graph in (self.start_on, self.stop_on) if graph is not None)
 
 
+class TableVersion(Struct, frozen=True, omit_defaults=True):
+    """A table that is read again while queries use it, and the digest of its rows when a query was created.
+
+    `key` tells it apart from others that had its name. `rows` are there until they are kept by their digest.
+    """
+
+    key: str
+    table: Table
+    digest: str = ""
+    rows: bytes = b""
+
+
 class AddQuery(Struct, frozen=True, tag="add_query"):
     """Run a query or a rule.
 
@@ -65,6 +77,7 @@ class AddQuery(Struct, frozen=True, tag="add_query"):
     stint: Stint | None = None  # the stint that is on; None: on since it was created
     incarnation: int = 0  # differs for each creation of a query; its vertices with state have it in their names
     definition: str = ""  # digest of what CREATE QUERY defined; empty: unknown
+    tables: tuple[TableVersion, ...] = ()  # those that are read again
 
     @property
     def number(self) -> int:
@@ -281,6 +294,13 @@ class UseTree(Struct, frozen=True, tag="use_tree", omit_defaults=True):
     auto: bool = False
 
 
+class UseTable(Struct, frozen=True, tag="use_table"):
+    """Let all queries go on with another version of a table, by the digest of its rows."""
+
+    key: str
+    digest: str
+
+
 Command: TypeAlias = (
     AddQuery
     | DropQuery
@@ -298,6 +318,7 @@ Command: TypeAlias = (
     | UseRelays
     | UseShedders
     | UseTree
+    | UseTable
 )
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

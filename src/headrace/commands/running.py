@@ -28,6 +28,7 @@ from headrace.commands.command import (
     UseDeferrals,
     UseRelays,
     UseShedders,
+    UseTable,
     UseTree,
 )
 from headrace.commands.settings import (
@@ -103,6 +104,7 @@ class Running(Struct, frozen=True):
     suspended: dict[str, Suspension] = {}  # of the stopped queries those that are off only for a while
     frontiers: dict[str, Frontier] = {}  # of streams that were reset
     trees: dict[VertexId, UseTree] = {}  # the last change of plan of each join of several inputs
+    tables: dict[str, str] = {}  # the digests of tables that are read again, by key
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
@@ -141,6 +143,8 @@ class Running(Struct, frozen=True):
                 return replace(state, **asdict(command))  # each has one field, of the same name as ours
             case UseTree():
                 return _use_tree(state, command)
+            case UseTable(key=key, digest=digest):
+                return replace(state, tables={**self.tables, key: digest}) if key in self.tables else state
 
     def _deferrals_after(self, command: Command) -> tuple[Deferral, ...]:
         """Return the deferrals without those of vertices that a query comes to share or leaves with this command."""
@@ -156,7 +160,7 @@ class Running(Struct, frozen=True):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
             case EndQuery() | Drain() | ResetFrontier() | Set() | SetPromises() | SendFeedback():
                 return self.deferrals
-            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders() | UseTree():
+            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders() | UseTree() | UseTable():
                 return self.deferrals
         vertices = {vertex.id for graph in touched for vertex in graph}
         return tuple(deferral for deferral in self.deferrals if deferral.vertex not in vertices)
@@ -283,7 +287,12 @@ class Running(Struct, frozen=True):
 
 
 def _add(state: Running, new: AddQuery) -> Running:
-    """Add a query in place of any of its name, and of what was said to it; it is off if something else starts it."""
+    """Add a query in place of any of its name, and of what was said to it; it is off if something else starts it.
+
+    The rows of its tables were read last, so all queries that use them go on with them.
+    """
+    if new.tables:
+        state = replace(state, tables={**state.tables, **{version.key: version.digest for version in new.tables}})
     if any(old.query == new.query and old.incarnation != new.incarnation for old in state.known):
         state = replace(state, feedback=_without(state.feedback, new.query))
     state = replace(state, failed=_without(state.failed, new.query), early=_without(state.early, new.query))
@@ -326,7 +335,9 @@ def _drop(state: Running, name: str) -> Running:
     # a query of the same plan that is created later reads all its input again
     readers = rest.own(None)
     relays = tuple(relay for relay in state.relays if relay.reader in readers)
-    return replace(rest, relays=relays, suspended=_not_suspended(state, name))
+    used = {version.key for query in (*rest.working, *rest.added) for version in query.tables}
+    tables = {key: digest for key, digest in rest.tables.items() if key in used}
+    return replace(rest, relays=relays, suspended=_not_suspended(state, name), tables=tables)
 
 
 def _stop(state: Running, name: str, number: int, suspension: Suspension | None) -> Running:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.commands.settings import Breaks, Budget, Eligibility, Ets, Fairness, Optimizer, Plan, Scheduler, Strategy
+from headrace.commands.tables import with_versions
 from headrace.graph.feedback import Spread, invariants_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
 from headrace.graph.naming import Names
@@ -22,7 +23,7 @@ _OF_BUCKETS = (Strategy, Scheduler, Breaks, Fairness, Eligibility, Budget, Ets, 
 def whole_of(running: Running) -> Graph:
     """Return the graphs of all queries as one, with the graphs that start or stop queries."""
     watched = (graph for query in running.known for graph in query.activation.watched)
-    return merge((*(query.graph for query in running.working), *watched))
+    return with_versions(merge((*(query.graph for query in running.working), *watched)), running.tables)
 
 
 def names_in(running: Running) -> Names:

@@ -5,11 +5,14 @@ Otherwise a table would travel with the command to every bucket, and lie in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
+from headrace.catalog.definitions import Table
 from headrace.commands.command import AddQuery, Command
 from headrace.graph.graph import Graph
 from headrace.operators.specs import Impute, Membership, Spec, TableJoin
@@ -34,12 +37,39 @@ def with_kept_tables(command: Command, checkpoint: Path) -> Command:
     def keep(data: bytes) -> str:
         return contents.keep(tables_in(checkpoint), data)
 
+    versions = tuple(
+        replace(version, rows=b"", digest=keep(version.rows)) if version.rows else version for version in command.tables
+    )
+
     start_on, stop_on = (
         None if graph is None else _graph(graph, keep)
         for graph in (command.activation.start_on, command.activation.stop_on)
     )
     activation = replace(command.activation, start_on=start_on, stop_on=stop_on)
-    return replace(command, graph=_graph(command.graph, keep), activation=activation)
+    return replace(command, graph=_graph(command.graph, keep), activation=activation, tables=versions)
+
+
+def table_key(table: Table) -> str:
+    """Return the name of the versions of a table: tables of one name that read something else have others."""
+    digest = hashlib.blake2b(msgspec.json.encode([table.schema, table.connector]), digest_size=6).hexdigest()
+    return f"{table.name}-{digest}"
+
+
+def with_versions(graph: Graph, digests: Mapping[str, str]) -> Graph:
+    """Return a graph whose operators have the rows of the tables in force."""
+    if not digests:
+        return graph
+    return Graph(tuple(replace(vertex, spec=_with_version(vertex.spec, digests)) for vertex in graph))
+
+
+def _with_version(spec: Spec, digests: Mapping[str, str]) -> Spec:
+    match spec:
+        case TableJoin(table=str() as key) | Membership(table=str() as key) if key in digests:
+            return replace(spec, digest=digests[key])
+        case Impute(archive=StoredRows(table=str() as key) as archive) if key in digests:
+            return replace(spec, archive=replace(archive, digest=digests[key]))
+        case _:
+            return spec
 
 
 def sweep_tables(checkpoint: Path) -> int:

@@ -12,19 +12,22 @@ from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployed
 from headrace.driver.moment import Moment
 from headrace.driver.progress import guide, read_progress
+from headrace.driver.refreshing import Refreshing
 from headrace.driver.relaying import Relaying
 from headrace.driver.stints import stint_commands
+from headrace.engine.clock import Clock
 
 
 class Turn:
     """Decides after each micro-batch what the next ones do differently. Every host calls it after every delivery."""
 
-    def __init__(self, directory: Path, log: CommandLog, delivery: Delivery) -> None:
+    def __init__(self, directory: Path, log: CommandLog, delivery: Delivery, clock: Clock) -> None:
         self.control = ControlLoop(directory)
         self._directory = directory
         self._log = log
         self._delivery = delivery
         self._relaying = Relaying()
+        self.refreshing = Refreshing(directory, log, clock)
 
     def resume(self) -> None:
         """Continue with the limits in force when an earlier process stopped; they end when nothing needs them."""
@@ -42,6 +45,7 @@ class Turn:
         relays = self._relaying.command(reports, running, deployed.placement, buckets)
         if relays is not None:
             commands.append(relays)
+        self.refreshing.know(running)
         guidance = self.control.after(self._delivery.statistics, reports, running, now, cores)
         self._log.append(*commands, *guidance.commands)
         if guidance.limits is not None:

@@ -75,6 +75,8 @@ class Execution:
             if vertex.id not in before or before[vertex.id].spec != vertex.spec:
                 with blaming(vertex.id, graph):
                     self.operators[vertex.id] = vertex.spec.build()
+                if vertex.id in before and vertex.spec.is_stateless:
+                    continue  # another version of its table: it goes on where it was
                 self.statistics[vertex.id] = VertexCounts()
                 self.bounds.start(vertex.id)
         for gone in [name for name in self.operators if name not in after]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import UNSET
+
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import SEQ, Schema
@@ -14,12 +16,20 @@ from headrace.operators.windows.panes import pane_length
 from headrace.plan import nodes
 
 
-def lower(plan: nodes.Node, query: str, tables: Mapping[str, bytes], *, numbered: bool = False) -> Graph:
+def lower(
+    plan: nodes.Node,
+    query: str,
+    tables: Mapping[str, bytes],
+    *,
+    numbered: bool = False,
+    versioned: Mapping[str, str] | None = None,
+) -> Graph:
     """Choose operators for a plan; `tables` holds the stored relations that it joins, as Arrow IPC.
 
-    `numbered` lets results keep the places of their tuples in the base stream, if they have one.
+    Those that are `versioned` have names under which commands give their rows instead. `numbered` lets results keep the
+    places of their tuples in the base stream, if they have one.
     """
-    lowering = _Lowering(query, tables)
+    lowering = _Lowering(query, tables, versioned or {})
     lowering.add(specs.Output(query), lowering.lower(plan, seq=numbered and is_base(plan)))
     return Graph(tuple(lowering.vertices.values()))
 
@@ -40,9 +50,10 @@ def tables_of(plan: nodes.Node) -> frozenset[str]:
 
 
 class _Lowering:
-    def __init__(self, query: str, tables: Mapping[str, bytes]) -> None:
+    def __init__(self, query: str, tables: Mapping[str, bytes], versioned: Mapping[str, str]) -> None:
         self.query = query
         self.tables = tables
+        self.versioned = versioned
         self.vertices: dict[VertexId, Vertex] = {}
         self._lowered: dict[tuple[int, bool, bool, bool], Vertex] = {}  # nodes that a plan has in several places
 
@@ -90,18 +101,25 @@ class _Lowering:
                 return self._sequence(node)
             case nodes.TableJoin():
                 joining = specs.TableJoin(
-                    self.tables[node.table], node.table_schema, node.kind, node.keys, node.residual, node.table_names
+                    self.tables.get(node.table, b""),
+                    node.table_schema,
+                    node.kind,
+                    node.keys,
+                    node.residual,
+                    node.table_names,
+                    table=self.versioned.get(node.table, UNSET),
                 )
                 return self.add(joining, self.lower(node.input, expiry=expiry))
             case nodes.Membership():
                 asking = specs.Membership(
-                    self.tables[node.table],
+                    self.tables.get(node.table, b""),
                     node.table_schema,
                     node.name,
                     node.keys,
                     node.compared,
                     node.residual,
                     node.table_names,
+                    table=self.versioned.get(node.table, UNSET),
                 )
                 return self.add(asking, self.lower(node.input, seq=seq, expiry=expiry, paced=paced))
             case nodes.Aggregate():
@@ -135,7 +153,13 @@ class _Lowering:
     def _archive(self, archive: nodes.StoredArchive | nodes.FunctionArchive) -> ArchiveSpec:
         match archive:
             case nodes.StoredArchive():
-                return StoredRows(self.tables[archive.table], archive.schema, archive.keys, archive.column)
+                return StoredRows(
+                    self.tables.get(archive.table, b""),
+                    archive.schema,
+                    archive.keys,
+                    archive.column,
+                    table=self.versioned.get(archive.table, UNSET),
+                )
             case nodes.FunctionArchive():
                 return PythonFunction(archive.target)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from headrace.commands.command import Command
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
+from headrace.driver.turn import Turn
 from headrace.errors import HeadraceError, HostFault
 
 
@@ -24,6 +25,7 @@ class Deployment(Protocol):
 
     delivery: Delivery
     control: ControlLoop
+    turn: Turn
     cores: int  # how many tasks run at the same time
     overhead: float  # the fixed cost of a micro-batch to assume until it is measured, seconds
 

@@ -89,7 +89,7 @@ class LocalDeployment:
         self.intake = Intake(directory, parallel=1, limit=limit, buckets=range(buckets))
         self.delivery = Delivery(directory, self.clock)
         self.buckets = list(range(buckets))
-        self.turn = Turn(directory, self.intake.deployments.log, self.delivery)
+        self.turn = Turn(directory, self.intake.deployments.log, self.delivery, self.clock)
         self.control = self.turn.control
         self.page = page
         self.forgetful = forgetful
@@ -115,6 +115,8 @@ class LocalDeployment:
         self.ended = read_progress(self.directory).ended
         if not self.batch and not self.ended:
             self._continue()
+        if not self.ended:
+            self.turn.refreshing.resume(self.intake.deployments.newest())
 
     def send(self, *commands: Command) -> None:
         self.intake.deployments.log.append(*commands)
@@ -156,6 +158,7 @@ class LocalDeployment:
         return exclude(self.intake.deployments, fault, self.clock.now())
 
     def _step(self) -> bool:
+        self.turn.refreshing.refresh()
         end = self.planned or self.intake.latest(self.offset, self.clock.now())
         if end == self.offset or self.ended:
             return False

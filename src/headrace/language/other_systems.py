@@ -68,7 +68,7 @@ STATEMENTS = {
     "ANALYZE": "write EXPLAIN ANALYZE query; nothing has to be analyzed beforehand",
     "VACUUM": _NOT_NEEDED,
     "OPTIMIZE": _NOT_NEEDED,
-    "REFRESH": "leave it out: a query gives results as its streams deliver",
+    "REFRESH": "CREATE TABLE ... FROM FILES (...) REFRESH '1 minute' reads a table again; queries need no refresh",
     "CACHE": "leave it out: equal parts of queries run once",
     "LISTEN": "write CREATE RULE name ON event DO CALL ..., or in Python session.subscribe(query, function)",
     "PRINT": "write SELECT * FROM stream, with CREATE STREAM ... FROM KAFKA (...) before it",

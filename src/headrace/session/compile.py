@@ -14,7 +14,8 @@ import msgspec
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Rule, Stream, Table
-from headrace.commands.command import AddQuery, UseTree
+from headrace.commands.command import AddQuery, TableVersion, UseTree
+from headrace.commands.tables import table_key
 from headrace.connectors import check_sink, read_table
 from headrace.engine.statistics import VertexStatistics
 from headrace.errors import NameFault, Span
@@ -149,8 +150,29 @@ def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction |
     graph = graph_of(prepare_for_shedding(plan, query.qos), query.name, catalog, numbered=reaction is not None)
     check_code(graph)
     return AddQuery(
-        query.name, graph, streams_read(plan, catalog), query.sinks, query.schema, query.qos, reaction=reaction
+        query.name,
+        graph,
+        streams_read(plan, catalog),
+        query.sinks,
+        query.schema,
+        query.qos,
+        reaction=reaction,
+        tables=_versions(plan, catalog),
     )
+
+
+def _versions(plan: Node, catalog: Catalog) -> tuple[TableVersion, ...]:
+    """Return the tables of a plan that are read again, with their rows as they are now."""
+    return tuple(
+        TableVersion(table_key(table), table, rows=Page(read_table(table)).encode())
+        for table in _tables(plan, catalog)
+        if table.refresh
+    )
+
+
+def _tables(plan: Node, catalog: Catalog) -> list[Table]:
+    found = [catalog.find(name) for name in sorted(tables_of(plan))]
+    return [table for table in found if isinstance(table, Table)]
 
 
 def streams_read(plan: Node, catalog: Catalog) -> tuple[Stream, ...]:
@@ -164,12 +186,10 @@ def graph_of(plan: Node, name: str, catalog: Catalog, *, numbered: bool = False)
 
     `numbered` keeps the position of tuples in their stream, if it has positions.
     """
-    tables = {}
-    for table_name in tables_of(plan):
-        table = catalog.find(table_name)
-        assert isinstance(table, Table)
-        tables[table_name] = Page(read_table(table)).encode()
-    return lower(gather_joins(plan), name, tables, numbered=numbered)
+    tables = _tables(plan, catalog)
+    rows = {table.name: Page(read_table(table)).encode() for table in tables if not table.refresh}
+    versioned = {table.name: table_key(table) for table in tables if table.refresh}
+    return lower(gather_joins(plan), name, rows, numbered=numbered, versioned=versioned)
 
 
 def warnings_of(plan: Node) -> tuple[str, ...]:

@@ -256,6 +256,7 @@ class Statements:
                 "tasks": self._statistics.stores,
             },
             self._deployment.control.migrations,
+            self._deployment.turn.refreshing.problems,
         ).redacted()
 
     def _describe(self, statement: statements.Describe, transaction: Transaction) -> None:

@@ -130,7 +130,11 @@ class Transaction:
         """
         known = self.running.get(command.query)
         unchanged = None if known is None else incarnated(command, known.incarnation, [known])
-        if known is not None and unchanged == known:
+        if (
+            known is not None
+            and unchanged is not None
+            and msgspec.structs.replace(unchanged, tables=known.tables) == known
+        ):
             return
         # the queries of one transaction share their state: they see the same first tuple
         others = [self.running.get(name) for name in self.catalog.queries_in(reads)]

@@ -35,6 +35,11 @@ def size_of(path: str) -> int:
     return _object_size(place) if isinstance(place, ObjectPath) else os.stat(place).st_size
 
 
+def forget_sizes() -> None:
+    """Ask for the lengths of objects again: those of a table may have been replaced by others."""
+    _object_size.cache_clear()
+
+
 @functools.lru_cache(maxsize=4096)
 def _object_size(path: ObjectPath) -> int:
     return OBJECTS.size(path)

@@ -99,7 +99,7 @@ class SparkDeployment:
         self.query: StreamingQuery | None = None
         self.feeders: dict[str, StreamingQuery] = {}
         self.drained = threading.Event()
-        self.turn = Turn(self.directory, self.deployments.log, self.delivery)
+        self.turn = Turn(self.directory, self.deployments.log, self.delivery, SystemClock())
         self.control = self.turn.control
         self.buckets: list[int] = []  # their numbers, known once Spark has started
         self.fault: HeadraceError | None = None  # what ended the deployment
@@ -130,6 +130,7 @@ class SparkDeployment:
             self.delivery.reactions.outbox.settle()  # calls may have come back with a power cut
             self.drained.set()
             return
+        self.turn.refreshing.resume(running)
         if files.exists(self.directory / "local.msgpack"):
             raise HostFault(
                 f"the checkpoint {self.directory} was made by the local host, and Spark cannot continue it",
@@ -258,6 +259,7 @@ class SparkDeployment:
             if not is_lost(self.directory):
                 resume(self.directory)
             self._raise()
+        self.turn.refreshing.close()
         self.delivery.close()
 
     def _stop(self, query: StreamingQuery) -> None:
@@ -401,6 +403,7 @@ class SparkDeployment:
             if is_cluster(frame.sparkSession):
                 self.cores = slots(frame.sparkSession.sparkContext)  # machines come and go
             self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=done)
+            self.turn.refreshing.start()
             self._delivery_tries = self._unanswered = 0
             self._supervisor.delivered()
         except HeadraceError as error:

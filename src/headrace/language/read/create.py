@@ -13,11 +13,11 @@ from headrace.language.syntax.statements import CreateAggregate, CreateFunction,
 from headrace.model.option import Option
 from headrace.model.python_function import Style
 from headrace.model.schema import HIDDEN, Field, Schema
-from headrace.model.time import END
+from headrace.model.time import END, SECOND
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE", "FUNCTION")
 _WATERMARK = "write WATERMARK FOR at AS at - INTERVAL '5' SECOND"
-_TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options)"
+_TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options) [REFRESH '1 minute']"
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
     "[TIMESTAMP BY column SKEW 2 SECONDS AHEAD 1 HOUR | TIMESTAMP INTERNAL] FROM KIND (options)"
@@ -48,11 +48,27 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
         case "TABLE":
             columns = read_columns(reader) if reader.word() == "(" else None
             reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _TABLE))
-            return CreateTable(reader.text, offset, name, columns, read_connector(reader), or_replace, if_not_exists)
+            connector = read_connector(reader)
+            refresh = _refresh(reader) if reader.accept("REFRESH") else 0
+            return CreateTable(reader.text, offset, name, columns, connector, or_replace, if_not_exists, refresh)
         case "FUNCTION":
             return _function(reader, offset, name, or_replace, if_not_exists)
         case _:
             return read_aggregate(reader, offset, name, or_replace, if_not_exists)
+
+
+def _refresh(reader: Reader) -> int:
+    """Read `[EVERY] '1 minute'` after REFRESH."""
+    reader.accept("EVERY")
+    start = reader.here()
+    every = reader.duration()
+    if every < SECOND:
+        raise SyntaxFault(
+            "a table is read again after a second at the earliest",
+            span=start,
+            hint="write for example REFRESH '1 minute'",
+        )
+    return every
 
 
 def read_connector(reader: Reader) -> ConnectorClause:

@@ -62,7 +62,7 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name [(columns)] FROM KIND (options)."""
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name [(columns)] FROM KIND (options) [REFRESH '1 minute']."""
 
     text: str
     offset: int
@@ -71,6 +71,7 @@ class CreateTable:
     connector: ConnectorClause
     or_replace: bool
     if_not_exists: bool
+    refresh_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class Membership(Spec, frozen=True, tag="membership", omit_defaults=True):
     residual: Expr | None
     table_names: tuple[str, ...]
     digest: str | UnsetType = UNSET
+    table: str | UnsetType = UNSET  # whose rows those of the version in force are (`commands.tables`)
 
     @property
     def is_stateless(self) -> bool:

@@ -37,6 +37,7 @@ class TableJoin(Spec, frozen=True, tag="table_join"):
     residual: Expr | None
     table_names: tuple[str, ...]
     digest: str | UnsetType = UNSET  # not NULL, so that others are called as ever
+    table: str | UnsetType = UNSET  # whose rows those of the version in force are (`commands.tables`)
 
     @property
     def is_stateless(self) -> bool:

@@ -34,6 +34,7 @@ class StoredRows(Struct, frozen=True, tag="stored_rows"):
     keys: tuple[str, ...]
     column: str
     digest: str | UnsetType = UNSET  # not NULL, so that vertices of others are called as ever
+    table: str | UnsetType = UNSET  # whose rows those of the version in force are (`commands.tables`)
 
     def open(self) -> Archive:
         return _Table(self)

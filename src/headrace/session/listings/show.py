@@ -42,17 +42,29 @@ def show(
     buckets: Sequence[BucketNote] = (),
     stores: Mapping[str, Mapping[str, Requests]] | None = None,
     migrations: MigrationLog | None = None,
+    problems: Mapping[str, str] | None = None,
 ) -> Listing:
     """List the definitions of a kind, or the statistics of every vertex; after a `failure` no query runs.
 
     `budget` is what the controller calculated, in nanoseconds; `buckets`, what they reported last; `stores`, the
-    requests of each kind of process, by store.
+    requests of each kind of process, by store; `problems`, why tables could not be read again.
     """
     match what:
         case "STREAMS":
             return _streams(catalog, statistics)
         case "TABLES":
-            return Listing(("table", "source"), tuple((table.name, table.connector.kind) for table in catalog.tables()))
+            return Listing(
+                ("table", "source", "refresh", "problem"),
+                tuple(
+                    (
+                        table.name,
+                        table.connector.kind,
+                        format_duration(table.refresh) if table.refresh else None,
+                        (problems or {}).get(table.name),
+                    )
+                    for table in catalog.tables()
+                ),
+            )
         case "QUERIES":
             return _queries(catalog, running, statistics, now, failure)
         case "EVENTS":

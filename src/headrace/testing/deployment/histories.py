@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.testing.deployment.history import Drain, Execute, History, Push, Restart, rows_of
+from headrace.testing.deployment.history import Drain, Execute, History, Push, Restart, Write, rows_of
 
 STREAMS = """
 CREATE STREAM s (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 1 SECOND FROM MEMORY;
@@ -242,4 +242,45 @@ MIGRATED = History(
     seed=10,
 )
 
-HISTORIES = (WINDOWS, REPLACED, JOINED, FAILING, RULES, FEEDBACK, REPORTS, STARTED, ROLLED, TIMED, PRESSED, MIGRATED)
+NAMED = """CREATE QUERY named AS SELECT s.k, s.v, n.name FROM s LEFT JOIN names AS n ON s.k = n.k
+  INTO FILES (path '{out}/named', format 'json');
+CREATE QUERY unnamed AS
+  SELECT k, count(*) AS n, window_end FROM s [RANGE 2 SECONDS] WHERE k NOT IN (SELECT k FROM names) GROUP BY k
+  INTO FILES (path '{out}/unnamed', format 'json');"""
+REFRESHED = History(
+    "a table that is read again",
+    (
+        Write("names.csv", "k,name\n1,one\n"),
+        Execute(
+            STREAMS
+            + "CREATE TABLE names (k INT, name STRING) FROM FILES (path '{tables}/names.csv') REFRESH '1 s';"
+            + NAMED
+        ),
+        Push("s", FIRST),
+        Write("names.csv", "k,name\n2,two\n"),
+        Push("s", SECOND),
+        Write("names.csv", "k,name\nnothing that is a number,two\n"),
+        Push("s", rows_of((7, 1, 4), (7, 2, 5))),
+        Restart(),
+        Write("names.csv", "k,name\n1,uno\n2,dos\n"),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=11,
+)
+
+HISTORIES = (
+    WINDOWS,
+    REPLACED,
+    JOINED,
+    FAILING,
+    RULES,
+    FEEDBACK,
+    REPORTS,
+    STARTED,
+    ROLLED,
+    TIMED,
+    PRESSED,
+    MIGRATED,
+    REFRESHED,
+)

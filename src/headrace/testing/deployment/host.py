@@ -83,7 +83,7 @@ class SimulatedDeployment:
         self.tasks = tasks
         self.delivery = Delivery(directory, clock, threads=False)
         self.deployments = Deployments(directory)
-        self.turn = Turn(directory, self.deployments.log, self.delivery)
+        self.turn = Turn(directory, self.deployments.log, self.delivery, clock)
         self.control = self.turn.control
         self.cores = 2
         self.overhead = BATCH_TIME / SECOND
@@ -104,6 +104,7 @@ class SimulatedDeployment:
         running = self.deployments.newest()
         self.delivery.resume(running)
         self.turn.resume()
+        self.turn.refreshing.resume(running)
         self.ended = read_progress(self.directory).ended
         if self.ended:
             self.delivery.reactions.outbox.settle()
@@ -162,6 +163,7 @@ class SimulatedDeployment:
             return False
         start = self._logs.offset(self.batch - 1)
         if not self._is_planned:
+            self.turn.refreshing.refresh()
             end = self._planner.latest(start, self.now())
             if end == start:
                 return False
