@@ -695,6 +695,13 @@ def test_sequences(name: str, mode: str) -> None:
         )
 
 
+def test_a_padded_sequence() -> None:
+    spec = specs.SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, None, True)
+    script: Script = [("s", 0), ("r", 1), ("r", 2)]
+    for wanted in JOIN_PATTERNS.values():
+        right(joined(spec, ordered=True), SIDES, [script], wanted)
+
+
 def test_a_left_tuple_may_be_taken_up_to_its_span_after_it() -> None:
     spec = specs.SequenceJoin("recent", True, LEFT, RIGHT, RIGHT_NAMES, JOIN_KEYS, None, 2)
     script: Script = [("s", 0), ("s", 1), ("r", 3)]

@@ -43,7 +43,7 @@ from headrace.testing.streams import page
 CATALOG = Catalog()
 for stream in STREAMS:
     CATALOG.add(stream)
-for table in TABLES:
+for table in (*TABLES, *queries.FED_TABLES):
     CATALOG.add(table)
 STORED = {
     table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES
@@ -66,6 +66,7 @@ SHAPES = {
     "overs": queries.overs(),
     "table_joins": queries.table_joins(),
     "memberships": queries.memberships(),
+    "temporal_joins": queries.temporal_joins(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))
 Told = list[tuple[int, str, Pattern]]  # before which element, which query, what

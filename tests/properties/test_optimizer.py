@@ -429,6 +429,7 @@ def test_filters_on_and_in_a_sequence_keep_its_answer(mode: SequenceMode, data: 
         None,
         data.draw(st.none() | st.integers(0, 5)),
         ("g", "h", "i"),
+        padded=data.draw(st.booleans()),
     )
     plan: Node = replace(bare, residual=data.draw(st.none() | comparisons(bare.schema)))
     plan = Filter(plan, data.draw(comparisons(plan.schema)))

@@ -30,7 +30,7 @@ from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, TABLES, str
 CATALOG = Catalog()
 for stream in STREAMS:
     CATALOG.add(stream)
-for table in TABLES:
+for table in (*TABLES, *queries.FED_TABLES):
     CATALOG.add(table)
 STORED = {
     table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES
@@ -54,6 +54,7 @@ SHAPES = {
     "overs": queries.overs(),
     "table_joins": queries.table_joins(),
     "memberships": queries.memberships(),
+    "temporal_joins": queries.temporal_joins(),
     "imputations": queries.imputations(),
     "modifiers": modifier_queries.modifiers(),
     "window_modifiers": modifier_queries.window_modifiers(),

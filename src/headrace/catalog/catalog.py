@@ -212,7 +212,8 @@ class Catalog:
                 return self.readers(name) + [rule.name for rule in self.rules() if name in rule.turns]
 
     def _first(self, reader: str) -> str:
-        return f"first DROP {'RULE' if self.has_rule(reader) else 'QUERY'} {reader}"
+        kind = "RULE" if self.has_rule(reader) else "TABLE" if isinstance(self.get(reader), Table) else "QUERY"
+        return f"first DROP {kind} {reader}"
 
     def readers(self, name: str) -> list[str]:
         """Return the queries and rules that name this stream, table or query directly."""
@@ -226,7 +227,8 @@ class Catalog:
         rules = [
             rule.name for rule in self.rules() if rule.event.lower() in sides or key in map(str.lower, rule.raises)
         ]
-        return queries + [name for name in rules if name.lower() != key]
+        tables = [table.name for table in self.tables() if table.origin is not None and table.origin.lower() in sides]
+        return queries + tables + [name for name in rules if name.lower() != key]
 
     def sources(self, name: str) -> set[str]:
         """Return the names that a relation depends on, also through rules that raise events, in lower case.
@@ -240,9 +242,7 @@ class Catalog:
             if key in reached:
                 continue
             reached.add(key)
-            relation = self._relations.get(key)
-            if isinstance(relation, Query):
-                pending += references(relation.text).relations
+            pending += _read_by(self._relations.get(key))
             pending += [rule.event.lower() for rule in self.rules() if key in map(str.lower, rule.raises)]
         return reached
 
@@ -253,9 +253,9 @@ class Catalog:
         while pending:
             key = pending.pop()
             relation = self._relations.get(key)
-            if key not in reached and isinstance(relation, Query):
-                pending += references(relation.text).relations
-                if not relation.is_view:
+            if key not in reached:
+                pending += _read_by(relation)
+                if isinstance(relation, Query) and not relation.is_view:
                     queries[key] = relation.name
             reached.add(key)
         return list(queries.values())
@@ -299,13 +299,11 @@ class Catalog:
     def _reached(self, query: Query) -> set[str]:
         """Return the names that a query reads, directly or through other queries."""
         reached: set[str] = set()
-        pending = [query]
+        pending: list[Relation | None] = [query]
         while pending:
-            for name in references(pending.pop().text).relations - reached:
+            for name in _read_by(pending.pop()) - reached:
                 reached.add(name)
-                relation = self.get(name)
-                if isinstance(relation, Query):
-                    pending.append(relation)
+                pending.append(self.get(name))
         return reached
 
     def _taken(self, definition: Definition) -> Definition | None:
@@ -380,7 +378,18 @@ def _promise(definition: Relation | Aggregate | Function) -> object:
         return definition.arg, tuple(param.type for param in definition.params), definition.result
     if isinstance(definition, Function):
         return definition.args, definition.result
-    return isinstance(definition, Table), definition.schema
+    return definition.key if isinstance(definition, Table) else None, definition.schema
+
+
+def _read_by(relation: Relation | None) -> frozenset[str]:
+    """Return the names that a relation reads, in lower case."""
+    match relation:
+        case Query(text=text):
+            return references(text).relations
+        case Table(origin=str() as origin):
+            return frozenset({origin.lower()})
+        case _:
+            return frozenset()
 
 
 def _kind(definition: Definition) -> str:

@@ -17,7 +17,7 @@ from headrace.catalog.definitions import (
 from headrace.catalog.references import learn_references
 from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault
 from headrace.language.names import did_you_mean
-from headrace.language.syntax.names import ConnectorClause
+from headrace.language.syntax.names import FED, ConnectorClause
 from headrace.language.syntax.statements import (
     CreateAggregate,
     CreateEvent,
@@ -82,6 +82,39 @@ def define_table(statement: CreateTable, schema: Schema) -> Table:
     """Define the table of a statement."""
     _check_columns(statement, schema)
     return Table(statement.name.text, schema, define_connector(statement.connector), statement.refresh_us)
+
+
+def define_fed_table(statement: CreateTable, origin: Stream | Query) -> Table:
+    """Define a table of the newest tuple of each key of a stream or query; its columns are some of theirs."""
+    known = {field.name.lower(): field for field in origin.schema}
+    declared = statement.columns or origin.schema
+    for field in declared:
+        other = known.get(field.name.lower())
+        if other is None:
+            raise NameFault(
+                f"column {field.name!r} does not exist in {origin.name}",
+                span=statement.name.span,
+                hint=did_you_mean(
+                    field.name, origin.schema.names, otherwise=f"columns are {', '.join(origin.schema.names[:12])}"
+                ),
+            )
+        if other.type != field.type:
+            raise TypeFault(
+                f"column {field.name!r} of {origin.name} is {other.type.value}, not {field.type.value}",
+                span=statement.name.span,
+                hint=f"declare it as {other.type.value}",
+            )
+    schema = Schema(tuple(known[field.name.lower()] for field in declared))
+    for name in statement.key:
+        if all(field.name.lower() != name.text.lower() for field in schema):
+            raise NameFault(
+                f"column {name.text!r} of the key does not exist in {statement.name.text}",
+                span=name.span,
+                hint=did_you_mean(name.text, schema.names),
+            )
+    _check_columns(statement, schema)
+    key = tuple(known[name.text.lower()].name for name in statement.key)
+    return Table(statement.name.text, schema, Connector(FED, {"stream": origin.name}), key=key)
 
 
 def define_aggregate(statement: CreateAggregate) -> Aggregate:

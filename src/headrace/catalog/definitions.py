@@ -9,6 +9,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from headrace.language.syntax.names import FED
 from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
 from headrace.model.option import Option
 from headrace.model.python_function import Style
@@ -75,6 +76,12 @@ class Table(Struct, frozen=True, tag="table"):
     schema: Schema
     connector: Connector
     refresh: int = 0
+    key: tuple[str, ...] = ()  # of one that a stream feeds: its newest tuple of each key is the row
+
+    @property
+    def origin(self) -> str | None:
+        """Return the stream or query that feeds the table; None if it is stored."""
+        return str(self.connector.options["stream"]) if self.connector.kind == FED else None
 
 
 class Query(Struct, frozen=True, tag="query"):

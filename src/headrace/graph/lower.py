@@ -229,6 +229,7 @@ class _Lowering:
             node.keys,
             node.residual,
             node.span,
+            node.padded or UNSET,
         )
         left = self._ordered(node.left, spec.partition_by(0))
         if node.mode == "chronicle":

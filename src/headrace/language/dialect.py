@@ -32,7 +32,7 @@ from headrace.language.read.windows import read_window
 from headrace.language.read.within_group import without_within_group
 from headrace.language.reader import SPELLED, no_type, span_of
 from headrace.language.size import check_written
-from headrace.language.syntax.clauses import EmitClause, FollowingClause, MannerClause, PaceClause
+from headrace.language.syntax.clauses import EmitClause, FollowingClause, MannerClause, PaceClause, TemporalClause
 
 #: The longest name of a stream, query, column or anything else.
 MAX_NAME = 128
@@ -208,6 +208,7 @@ class Headrace(Dialect):
                 while self._match(TokenType.DOT):
                     item = exp.Table(this=self._parse_name(), db=item.this)
             self._parse_stream_window(item)
+            self._parse_as_of(item)
             if any(self._match_text_seq("FOLLOWING", mode, advance=False) for mode in _MODES):
                 return item  # without a condition, these words come where an alias might
             if self._is_manner():
@@ -216,7 +217,21 @@ class Headrace(Dialect):
             if alias is not None:
                 item.set("alias", alias)
                 self._parse_stream_window(item)  # some write it after the alias
+                self._parse_as_of(item)
             return item
+
+        def _parse_as_of(self, item: exp.Expr) -> None:
+            """Parse FOR SYSTEM_TIME AS OF time."""
+            start = self._curr
+            if "as_of" in item.meta or not self._match_text_seq("FOR", "SYSTEM_TIME"):
+                return
+            if not self._match_text_seq("AS", "OF"):
+                self.raise_error("expected AS OF after FOR SYSTEM_TIME")
+            time = self._parse_bitwise()
+            if time is None:
+                self.raise_error("expected the time of the stream, such as o.at")
+            assert time is not None
+            item.meta["as_of"] = TemporalClause(time, Span(start.start, self._prev.end + 1))
 
         def _is_unnest(self) -> bool:
             return bool(self._match_text_seq("UNNEST", advance=False)) and self._next.token_type == TokenType.L_PAREN

@@ -145,8 +145,8 @@ DESCRIBED = {
 
 #: By the word after the type of a column.
 COLUMN_CLAUSES = {
-    "PRIMARY KEY": "leave it out: a stream or table has no key; GROUP BY, JOIN and DISTINCT name theirs",
-    "PRIMARY": "leave it out: a stream or table has no key; GROUP BY, JOIN and DISTINCT name theirs",
+    "PRIMARY KEY": "CREATE TABLE t (..., PRIMARY KEY (id)) FROM stream has the newest tuple of each key",
+    "PRIMARY": "CREATE TABLE t (..., PRIMARY KEY (id)) FROM stream has the newest tuple of each key",
     "KEY": "leave it out: a stream or table has no key; GROUP BY, JOIN and DISTINCT name theirs",
     "NOT": "leave it out: every column may be NULL; a record that cannot be read is in <stream>.bad",
     "NULL": "leave it out: every column may be NULL",
@@ -291,7 +291,7 @@ PHRASES = {
     ("WINDOW", "SESSION"): _SESSION,
     ("LATERAL", "("): "write a JOIN with ON",
     ("LATERAL", "TABLE"): "write a JOIN with ON",
-    ("FOR", "SYSTEM_TIME"): "leave FOR SYSTEM_TIME out: JOIN table ON ... looks up each tuple when it comes",
+    ("FOR", "SYSTEM_TIME"): "write JOIN table FOR SYSTEM_TIME AS OF stream.at AS t ON stream.id = t.id",
     ("TOP", NUMBER): "write LIMIT 10 at the end of the query",
     ("HOPPING", "("): _HOPPING,
     ("PIVOT", "("): "write an aggregate for each column: sum(x) FILTER (WHERE kind = 'a') AS a",

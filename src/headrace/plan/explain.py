@@ -156,8 +156,9 @@ def _describe_multi_join(join: nodes.MultiJoin) -> str:
 
 
 def _describe_sequence(join: nodes.SequenceJoin) -> str:
+    kind = "RIGHT FOLLOWING" if join.padded else "FOLLOWING"
     mode = f"{join.mode.upper()}{' INCLUSIVE' if join.inclusive else ''}"
-    return f"Join FOLLOWING {mode} {_extent(Extent(span=join.span))}{_on(join)} {_right_columns(join)}"
+    return f"Join {kind} {mode} {_extent(Extent(span=join.span))}{_on(join)} {_right_columns(join)}"
 
 
 def _describe_table_join(join: nodes.TableJoin) -> str:

@@ -173,13 +173,14 @@ class MultiJoin(Struct, frozen=True, tag="multi_join"):
         return Schema(tuple(Field(n, f.type) for part, own in parts for f, n in zip(part.schema, own, strict=True)))
 
 
-class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
+class SequenceJoin(Struct, frozen=True, tag="sequence_join", omit_defaults=True):
     """Each right tuple, in order, with one left tuple that precedes it; stamped as the right tuple.
 
     A left tuple a and a right tuple b match iff a.ts < b.ts (`inclusive`: a.ts <= b.ts), b.ts <= a.ts + span (None:
     forever), they agree on all `keys` and satisfy `residual`, in which `__ts` is b's. 'recent' takes the newest a that
     matches, any number of times; 'chronicle' the earliest that matches and has not been taken before. A right tuple
-    without a match has no result. Order is by timestamp, ties by arrival in a base stream, else by content.
+    without a match has no result, or one that is `padded` with NULL. Order is by timestamp, ties by arrival in a base
+    stream, else by content.
     """
 
     left: Node
@@ -190,6 +191,7 @@ class SequenceJoin(Struct, frozen=True, tag="sequence_join"):
     residual: Expr | None
     span: int | None
     right_names: tuple[str, ...]
+    padded: bool = False
 
     @property
     def schema(self) -> Schema:

@@ -6,18 +6,22 @@ from headrace.catalog.define import (
     define_aggregate,
     define_connector,
     define_event,
+    define_fed_table,
     define_function,
     define_stream,
     define_table,
     define_view,
 )
+from headrace.catalog.definitions import Table
 from headrace.connectors import check_source, infer_schema
 from headrace.errors import NameFault, pointing_at
 from headrace.language.syntax import statements
+from headrace.model.expressions.expression import Column
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.python_function import function_name
 from headrace.model.python_target import PREFIX
 from headrace.plan.binding.expressions.function import ALIASES
+from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.fold import bind_fold
 from headrace.session.compile import plan_event, plan_select, warnings_of
 from headrace.session.outcome import format_warnings
@@ -40,11 +44,33 @@ def create_stream(statement: statements.CreateStream, transaction: Transaction) 
 
 def create_table(statement: statements.CreateTable, transaction: Transaction) -> None:
     """Define a table; its columns come from the source if the statement names none."""
+    if statement.key:
+        _create_fed_table(statement, transaction)
+        return
     with pointing_at(statement.connector.span):
         check_secrets(statement.connector)
         schema = statement.columns or infer_schema(define_connector(statement.connector))
     note = format_warnings(secret_warnings(statement.connector))
     transaction.define(define_table(statement, schema), statement, f"table {statement.name.text}", note)
+
+
+def _create_fed_table(statement: statements.CreateTable, transaction: Transaction) -> None:
+    """Define a table that the tuples of a stream or query change."""
+    name = str(statement.connector.options["stream"])
+    origin = transaction.catalog.find(name, span=statement.connector.span)
+    if isinstance(origin, Table):
+        raise NameFault(
+            f"{name!r} is a table: a table with a PRIMARY KEY is fed by a stream or query",
+            span=statement.connector.span,
+            hint="name a stream; a table of FILES has no PRIMARY KEY",
+        )
+    table = define_fed_table(statement, origin)
+    check_keys(
+        [Column(field.name, field.type) for field in table.schema if field.name in table.key],
+        "a column of a PRIMARY KEY",
+        statement.key[0].span,
+    )
+    transaction.define(table, statement, f"table {table.name}")
 
 
 def create_aggregate(statement: statements.CreateAggregate, transaction: Transaction) -> None:

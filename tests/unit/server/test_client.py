@@ -175,7 +175,9 @@ def test_commands_find_the_server_of_a_checkpoint(client: Client) -> None:
     code, output = command("token", "new", "--name", "dash", "--checkpoint", state)
     token = max(output.split(), key=len)
     assert (code, len(token)) == (0, 43)
-    assert RemoteSession(client.server.url, token).execute("SHOW TABLES") == [Listing(("table", "source"), ())]
+    assert RemoteSession(client.server.url, token).execute("SHOW TABLES") == [
+        Listing(("table", "source", "refresh", "problem"), ())
+    ]
     assert "dash" in command("token", "list", "--checkpoint", state)[1]
     assert command("token", "revoke", "--name", "dash", "--checkpoint", state)[0] == 0
     assert command("token", "revoke", "--name", "dash", "--checkpoint", state)[0] == 1

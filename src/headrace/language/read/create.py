@@ -8,7 +8,7 @@ from headrace.language.names import did_you_mean
 from headrace.language.read.aggregates import read_aggregate
 from headrace.language.read.flink_options import read_flink_connector
 from headrace.language.reader import Reader
-from headrace.language.syntax.names import ConnectorClause, Name
+from headrace.language.syntax.names import FED, ConnectorClause, Name
 from headrace.language.syntax.statements import CreateAggregate, CreateFunction, CreateStream, CreateTable
 from headrace.model.option import Option
 from headrace.model.python_function import Style
@@ -46,15 +46,62 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
         case "TABLE" if _has_flink_options(reader):
             return _stream(reader, offset, name, or_replace, if_not_exists)
         case "TABLE":
-            columns = read_columns(reader) if reader.word() == "(" else None
-            reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _TABLE))
-            connector = read_connector(reader)
-            refresh = _refresh(reader) if reader.accept("REFRESH") else 0
-            return CreateTable(reader.text, offset, name, columns, connector, or_replace, if_not_exists, refresh)
+            return _table(reader, offset, name, or_replace, if_not_exists)
         case "FUNCTION":
             return _function(reader, offset, name, or_replace, if_not_exists)
         case _:
             return read_aggregate(reader, offset, name, or_replace, if_not_exists)
+
+
+def _table(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateTable:
+    columns, key = _table_columns(reader) if reader.word() == "(" else (None, ())
+    key = key or _primary_key(reader)
+    reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _TABLE))
+    if key:
+        reader.accept("STREAM")
+        origin = reader.name("the stream whose tuples change the table")
+        while reader.accept("."):
+            part = reader.name("the name of a stream")
+            origin = Name(f"{origin.text}.{part.text}", Span(origin.span.start, part.span.end))
+        connector = ConnectorClause(FED, {"stream": origin.text}, origin.span)
+        if reader.word() in ("(", "REFRESH"):
+            raise SyntaxFault(
+                "a table with a PRIMARY KEY is fed by a stream",
+                span=reader.here(),
+                hint="write FROM stream; a table of FILES has no PRIMARY KEY",
+            )
+        return CreateTable(reader.text, offset, name, columns, connector, or_replace, if_not_exists, key=key)
+    connector = read_connector(reader)
+    refresh = _refresh(reader) if reader.accept("REFRESH") else 0
+    return CreateTable(reader.text, offset, name, columns, connector, or_replace, if_not_exists, refresh)
+
+
+def _primary_key(reader: Reader) -> tuple[Name, ...]:
+    """Read `PRIMARY KEY (id, ...) [NOT ENFORCED]`, if it is there."""
+    if not _accepts_key(reader):
+        return ()
+    reader.expect("(", hint="write PRIMARY KEY (id)")
+    key = [reader.name("a column of the key")]
+    while reader.accept(","):
+        key.append(reader.name("a column of the key"))
+    reader.expect(")", hint="write PRIMARY KEY (id)")
+    reader.accept("NOT", "ENFORCED")
+    return tuple(key)
+
+
+def _accepts_key(reader: Reader) -> bool:
+    return reader.accept("PRIMARY KEY") or reader.accept("PRIMARY", "KEY")
+
+
+def _table_columns(reader: Reader) -> tuple[Schema | None, tuple[Name, ...]]:
+    """Read `(name TYPE, ..., PRIMARY KEY (name))`."""
+    start = reader.here()
+    columns, watermark, key = _columns(reader)
+    if watermark is not None:
+        raise SyntaxFault(
+            "only a stream has WATERMARK FOR", span=start, hint="write CREATE STREAM, or leave the watermark out"
+        )
+    return columns if len(columns) else None, key
 
 
 def _refresh(reader: Reader) -> int:
@@ -100,7 +147,13 @@ def read_connector(reader: Reader) -> ConnectorClause:
 
 
 def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateStream:
-    columns, watermark = _columns(reader) if reader.word() == "(" else (None, None)
+    columns, watermark, key = _columns(reader) if reader.word() == "(" else (None, None, ())
+    if key:
+        raise SyntaxFault(
+            "a stream has no PRIMARY KEY: it has a tuple for each change",
+            span=key[0].span,
+            hint="leave it out; CREATE TABLE t (..., PRIMARY KEY (id)) FROM stream has the newest of each key",
+        )
     time_column: Name | None = None
     skew, ahead = 0, None
     if watermark is not None:
@@ -153,27 +206,35 @@ def _function(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_
 def read_columns(reader: Reader) -> Schema:
     """Read `(name TYPE, ...)`."""
     start = reader.here()
-    columns, watermark = _columns(reader)
+    columns, watermark, key = _columns(reader)
     if watermark is not None:
         raise SyntaxFault(
             "only a stream has WATERMARK FOR", span=start, hint="write CREATE STREAM, or leave the watermark out"
         )
+    if key:
+        raise SyntaxFault("only a table has a PRIMARY KEY", span=key[0].span, hint="leave it out")
     return columns
 
 
-def _columns(reader: Reader) -> tuple[Schema, tuple[Name, int] | None]:
-    """Read `(name TYPE, ..., WATERMARK FOR name AS name - INTERVAL '5' SECOND)`."""
+def _columns(reader: Reader) -> tuple[Schema, tuple[Name, int] | None, tuple[Name, ...]]:
+    """Read `(name TYPE, ..., WATERMARK FOR name AS name - INTERVAL '5' SECOND, PRIMARY KEY (name))`."""
     fields: list[Field] = []
     watermark: tuple[Name, int] | None = None
+    key: tuple[Name, ...] = ()
     reader.expect("(")
     while True:
+        if not key and (key := _primary_key(reader)):
+            if reader.accept(")"):
+                return Schema(tuple(fields)), watermark, key
+            reader.expect(",", hint="write PRIMARY KEY (id) as the last of the columns")
+            continue
         name = reader.name("a column's name")
         if name.text.upper() == "WATERMARK" and reader.accept("FOR"):
             if watermark is not None:
                 raise SyntaxFault("the stream has two watermarks", span=name.span, hint="leave one of them out")
             watermark = _watermark(reader)
             if reader.accept(")"):
-                return Schema(tuple(fields)), watermark
+                return Schema(tuple(fields)), watermark, key
             reader.expect(",", hint=_WATERMARK)
             continue
         if name.text.startswith("__"):
@@ -181,8 +242,11 @@ def _columns(reader: Reader) -> tuple[Schema, tuple[Name, int] | None]:
         if any(field.name.lower() == name.text.lower() for field in fields):
             raise NameFault(f"column {name.text!r} is declared twice", span=name.span)
         fields.append(Field(name.text, reader.type()))
+        if not key and _accepts_key(reader):
+            key = (name,)
+            reader.accept("NOT", "ENFORCED")
         if reader.accept(")"):
-            return Schema(tuple(fields)), watermark
+            return Schema(tuple(fields)), watermark, key
         hint = other_systems.COLUMN_CLAUSES.get(
             reader.word(), "columns are separated by commas: (id INT, speed DOUBLE)"
         )

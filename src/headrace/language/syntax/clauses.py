@@ -85,6 +85,14 @@ class WhileClause:
 
 
 @dataclass(frozen=True, slots=True)
+class TemporalClause:
+    """FOR SYSTEM_TIME AS OF time."""
+
+    time: exp.Expr
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class FollowingClause:
     """FOLLOWING RECENT | CHRONICLE [INCLUSIVE] after the condition of a JOIN."""
 
@@ -189,6 +197,12 @@ def window_call_of(item: exp.Expr) -> WindowCall | None:
 def window_of(item: exp.Expr) -> WindowClause | None:
     """Return the window written after a table or sub-query of FROM."""
     clause: WindowClause | None = item.meta.get("window")
+    return clause
+
+
+def temporal_of(item: exp.Expr) -> TemporalClause | None:
+    """Return FOR SYSTEM_TIME AS OF after a table of FROM."""
+    clause: TemporalClause | None = item.meta.get("as_of")
     return clause
 
 

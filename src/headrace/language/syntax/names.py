@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from headrace.errors import Span
 from headrace.model.option import Option
 
+#: The kind of connector of a table that a stream feeds.
+FED = "STREAM"
+
 
 @dataclass(frozen=True, slots=True)
 class Name:

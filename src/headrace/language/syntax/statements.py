@@ -62,7 +62,10 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name [(columns)] FROM KIND (options) [REFRESH '1 minute']."""
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name [(columns)] FROM KIND (options) [REFRESH '1 minute'].
+
+    Or CREATE TABLE name (columns, PRIMARY KEY (key)) FROM stream.
+    """
 
     text: str
     offset: int
@@ -72,6 +75,7 @@ class CreateTable:
     or_replace: bool
     if_not_exists: bool
     refresh_us: int = 0
+    key: tuple[Name, ...] = ()  # of a table that a stream feeds
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,9 @@ def _combined(spec: specs.MultiJoin, inputs: tuple[Invariants, ...]) -> Invarian
 
 def _followed(spec: specs.SequenceJoin, inputs: tuple[Invariants, ...]) -> Invariants:
     names = _side_names(spec)
+    if spec.padded:
+        known = joined_clocks(inputs[1].clocks, names[1], Extent(0))
+        return Invariants(_without_ts(rename(inputs[1].holds, names[1])), tuple(known))
     # a pair has the timestamp of its right tuple
     clocks = [joined_clocks(inputs[port].clocks, names[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
     holds = intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, names[1])))

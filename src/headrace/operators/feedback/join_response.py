@@ -31,6 +31,8 @@ def sequence_inputs(spec: SequenceJoin, assumed: Pattern) -> tuple[Pattern | Non
     are not needed, for the next best left tuple would take its place.
     """
     own, keys, stamp = _own(spec), _keys(spec), assumed.get(TS)
+    if spec.padded:  # without its left tuple a right one would come out padded
+        return None, _of_side(assumed, own, ({}, {}), 1, stamp=stamp)
     by_key = all(
         term.column.name in keys[0] or term.column.name in keys[1] for term in assumed.terms if term.column.name != TS
     )

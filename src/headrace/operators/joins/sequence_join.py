@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET, UnsetType
 
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Column, Expr, substitute
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import EXPIRY, TS, Schema
@@ -49,18 +50,24 @@ class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
     keys: tuple[tuple[Expr, Expr], ...]
     residual: Expr | None
     span: int | None
+    padded: bool | UnsetType = UNSET  # not False, so that others are called as ever
 
     def build(self) -> Operator:
         return _SequenceJoin(self)
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
-        return with_inputs(f"{self.mode} sequence", inputs, " then ") + equalities(self.keys, self.residual)
+        return with_inputs(f"{'padded ' if self.padded else ''}{self.mode} sequence", inputs, " then ") + equalities(
+            self.keys, self.residual
+        )
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(pair[port] for pair in self.keys)
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
-        return tuple(self.keys[i][0] for i in positions)
+        if not self.padded:
+            return tuple(self.keys[i][0] for i in positions)
+        names = {field.name: Column(name, field.type) for field, name in zip(self.right, self.right_names, strict=True)}
+        return tuple(substitute(self.keys[i][1], names) for i in positions)
 
     @property
     def order_matters(self) -> bool:
@@ -91,6 +98,7 @@ class _SequenceJoin(Operator):
         rows, known = self._pairer.arrange(port, page)
         rows = rows.drop(EXPIRY)
         if known is not None:  # NULL equals nothing
+            yield from self._padded(rows.filter(~known)) if port == 1 else ()
             rows = rows.filter(known)
         if rows.is_empty():
             return
@@ -151,6 +159,7 @@ class _SequenceJoin(Operator):
         """Yield the pairs of these right tuples, which are in order for 'chronicle'."""
         touched = np.flatnonzero(np.isin(self._before.keys, rights[KEY].to_numpy()))
         if not len(touched) or rights.is_empty():
+            yield from self._padded(rights)
             return
         lefts = self._before.take(touched)
         left_ids, right_ids = self._groups(lefts, rights)
@@ -181,6 +190,13 @@ class _SequenceJoin(Operator):
             if self._spec.mode == "chronicle":
                 self._before.drop(touched[a[places]])
             yield page
+        if len(matched) < len(taken):
+            yield from self._padded(gather(rights, np.flatnonzero(taken < 0)))
+
+    def _padded(self, rights: pl.DataFrame) -> Iterator[Page]:
+        """Yield right tuples that have no left one, if they come out."""
+        if self._spec.padded is True and rights.height:
+            yield self._pairer.pad(1, rights)
 
     def _test(self, lefts: pl.DataFrame, rights: pl.DataFrame) -> Accept:
         def accept(right_places: Ints, left_places: Ints) -> Flags:

@@ -215,11 +215,11 @@ def _push_into_sequence(node: nodes.SequenceJoin, terms: Terms) -> tuple[tuple[T
     left_names, right_names = frozenset(node.left.schema.names), frozenset((*right_by, TS))
     key_left, key_right = _equal_columns(node)
 
-    above_keys, terms = _split(terms, lambda term: columns(term) <= key_left.keys())
+    above_keys, terms = _split(terms, lambda term: not node.padded and columns(term) <= key_left.keys())
     above_right, terms = _split(terms, lambda term: node.mode == "recent" and columns(term) <= right_names)
     own: Terms = () if node.residual is None else conjuncts(node.residual)
     own_left, own = _split(own, lambda term: columns(term) <= left_names)
-    own_right, own = _split(own, lambda term: columns(term) <= right_names)
+    own_right, own = _split(own, lambda term: not node.padded and columns(term) <= right_names)
 
     to_left = (*own_left, *(substitute(term, key_left) for term in above_keys))
     to_right = (

@@ -14,10 +14,10 @@ from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
-from headrace.plan.binding.expressions.scope import Relation, Scope, unique
+from headrace.plan.binding.expressions.scope import ROWTIME, Relation, Scope, unique
 from headrace.plan.binding.from_item import Item, read_item
 from headrace.plan.binding.interval_join import implied_spans
-from headrace.plan.binding.join_tree import JoinTree, Step
+from headrace.plan.binding.join_tree import JoinTree, Step, temporal_form
 from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
@@ -69,6 +69,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     names = [name for step in steps.values() for name in step.names]
     memberships = Memberships(scope, env.catalog, names)
     where = _where(select, scope, env, memberships)
+    _check_temporal([steps[i] for i in range(len(items))], scope, env)
     _check_window_join([steps[i] for i in range(len(items))], (*(t for ts in conditions.values() for t in ts), *where))
     if not any(following):
         steps = _with_spans(steps, conditions, where if inner else (), env, in_any_order=inner)
@@ -82,6 +83,37 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
             _join_as_written(tree, steps[i], conditions.get(i, ()), joins[i - 1])
     streams = tuple(item for item in items if not isinstance(item.source, Table))
     return Source(memberships.over(tree.node), scope, conjunction(where), streams, len(streams) < len(items))
+
+
+def _check_temporal(steps: list[Step], scope: Scope, env: Environment) -> None:
+    """Refuse FOR SYSTEM_TIME AS OF where a table has no versions, or another time than that of the stream."""
+    streams = [step for step in steps if not isinstance(step.item.source, Table)]
+    for step in steps:
+        source, clause = step.item.source, step.item.as_of
+        if clause is None:
+            if isinstance(source, Table) and step.item.versions is not None:
+                raise NotSupported(
+                    f"the rows of {source.name} change with {source.origin}: the join must say at which time",
+                    span=step.item.span,
+                    hint=temporal_form(source, streams[0].item.names[0]) if streams else None,
+                )
+            continue
+        if step.item.versions is None:
+            raise NotSupported(
+                f"{step.item.names[0]} has no versions by time",
+                span=clause.span,
+                hint="leave FOR SYSTEM_TIME AS OF out: a join sees a table as it was read last"
+                if isinstance(source, Table)
+                else "CREATE TABLE t (..., PRIMARY KEY (id)) FROM stream has them",
+            )
+        time = ExpressionBinder(scope, env.catalog, "in FOR SYSTEM_TIME AS OF").bind(clause.time)
+        times = {name for stream in streams for name in _time_names(stream, env)}
+        if time != ROWTIME and not (isinstance(time, Column) and time.name in times):
+            raise NotSupported(
+                "FOR SYSTEM_TIME AS OF takes the time of the stream",
+                span=clause.span,
+                hint=f"write FOR SYSTEM_TIME AS OF {streams[0].item.names[0]}.rowtime",
+            )
 
 
 def _with_window_ends(items: list[Item], *, aggregated: bool) -> list[Item]:

@@ -13,10 +13,12 @@ from headrace.language.parser import parse
 from headrace.language.syntax.clauses import (
     RowsClause,
     SessionClause,
+    TemporalClause,
     WhileClause,
     WindowCall,
     WindowClause,
     pace_of,
+    temporal_of,
     unions_of,
     window_call_of,
     window_of,
@@ -54,6 +56,8 @@ class Item:
     is_stream: bool
     call: WindowCall | None = None  # the function that stands for `clause`
     extra: tuple[Columns, ...] = ()  # of UNNEST
+    versions: Node | None = None  # of a table that a stream feeds: its rows as they come
+    as_of: TemporalClause | None = None
 
     @property
     def schema(self) -> Schema:
@@ -155,6 +159,8 @@ def _single(node: exp.Expr, env: Environment) -> Item:
     alias = node.args.get("alias")
     if alias is not None and alias.this is not None:
         item = replace(item, names=(alias.name,))
+    if (as_of := temporal_of(node)) is not None:
+        item = replace(item, as_of=as_of)
     call = window_call_of(node)
     if call is not None:
         check_window_time(call, item.source, item.names, env)
@@ -173,9 +179,23 @@ def _named(node: exp.Table, env: Environment) -> Item:
         case Stream() as stream:
             return Item(Scan(stream.name, stream.schema), names, clause, span, True)
         case Table() as table:
-            return Item(table, names, clause, span, False)
+            return Item(table, names, clause, span, False, versions=_versions(table, env, span))
         case Query() as query:
             return Item(_plan(query, env, span), names, clause, span, False)
+
+
+def _versions(table: Table, env: Environment, span: Span | None) -> Node | None:
+    """Return the tuples that change a table, with its columns; None if no stream feeds it."""
+    if table.origin is None:
+        return None
+    match env.catalog.find(table.origin, span=span):
+        case Stream() as stream:
+            node: Node = Scan(stream.name, stream.schema)
+        case Query() as query:
+            node = _plan(query, env, span)
+        case Table():
+            raise NameFault(f"{table.origin!r} is no stream any more, so it cannot feed {table.name}", span=span)
+    return Project(node, tuple((field.name, Column(field.name, field.type)) for field in table.schema))
 
 
 def _plan(query: Query, env: Environment, span: Span | None) -> Node:

@@ -86,7 +86,7 @@ class Imputing:
     def _from_table(self, clause: ImputeClause, value: Expr) -> Impute:
         assert clause.table is not None
         table = self._catalog.find(clause.table.name, span=clause.archive)
-        if not isinstance(table, Table):
+        if not isinstance(table, Table) or table.origin is not None:
             hint = "IMPUTE reads stored tables; join the stream with a window instead"
             raise NotSupported(f"{clause.table.name!r} is not a stored table", span=clause.archive, hint=hint)
         field = self._column(clause, table)

@@ -67,7 +67,9 @@ class JoinTree:
         joining = tuple(term for term in where if sides(term, left, right) is not None)
         conditions = _Conditions.of((*ready, *joining), left, right)
         _check_step(step)
-        if isinstance(step.item.source, Table):
+        if isinstance(step.item.source, Table) and step.item.versions is not None:
+            self._temporal_join(step, step.item.source, step.item.versions, conditions)
+        elif isinstance(step.item.source, Table):
             self._table_join(step, step.item.source, conditions)
         elif step.following is not None:
             self._follow(step, step.following, conditions)
@@ -123,6 +125,54 @@ class JoinTree:
         self.node = nodes.TableJoin(
             self.node, table.name, table.schema, kind, tuple(keys), conjunction(tuple(residual)), step.names
         )
+
+    def _temporal_join(self, step: Step, table: Table, versions: Node, conditions: _Conditions) -> None:
+        """Join each tuple with the newest row of its key that is not later; other conditions test that row."""
+        form = temporal_form(table, self._first.names[0])
+        if self._windowed:
+            raise NotSupported(
+                f"the table {table.name} of a stream cannot be joined with several streams",
+                span=step.item.span,
+                hint=f"join the streams in a sub-query: FROM (SELECT *, rowtime AS at FROM ...) AS x {form}",
+            )
+        if step.kind not in ("inner", "left"):
+            raise NotSupported(
+                f"a {step.kind.upper()} JOIN with the table {table.name} is not supported",
+                span=step.item.span,
+                hint="write LEFT JOIN with the stream on the left",
+            )
+        own = {name: field.name for name, field in zip(step.names, table.schema, strict=True)}
+        keys: dict[str, tuple[Expr, Expr]] = {}
+        others = list(conditions.residual)
+        for mine, theirs, term in conditions.equalities:
+            column = theirs.arg if isinstance(theirs, Cast) else theirs
+            name = own.get(column.name) if isinstance(column, Column) else None
+            if name in table.key and name not in keys and mine.type == theirs.type:
+                keys[name] = theirs, mine
+            else:
+                others.append(term)
+        for name in table.key:
+            if name not in keys:
+                raise NotSupported(
+                    f"a join with {table.name} needs its whole PRIMARY KEY, and ON does not compare {name!r}",
+                    span=step.item.span,
+                    hint=form,
+                )
+        if others and step.kind == "left":
+            raise NotSupported(
+                f"ON of a LEFT JOIN with {table.name} compares the PRIMARY KEY and nothing else",
+                span=step.item.span,
+                hint="write the other conditions in WHERE, or with CASE in SELECT",
+            )
+        left = nodes.Project(
+            versions,
+            tuple((name, Column(field.name, field.type)) for name, field in zip(step.names, table.schema, strict=True)),
+        )
+        names, ordered = self.node.schema.names, tuple(keys[name] for name in table.key)
+        joined = nodes.SequenceJoin(
+            left, self.node, "recent", True, ordered, None, None, names, padded=step.kind == "left"
+        )
+        self.node = _filtered(joined, tuple(others))
 
     def _follow(self, step: Step, following: FollowingClause, conditions: _Conditions) -> None:
         """Make a sequence join; a condition on one side alone selects tuples of that side, so it is a filter there."""
@@ -184,6 +234,12 @@ class JoinTree:
         if isinstance(item.clause, LandmarkClause):
             source = nodes.Filter(source, since(item.clause.start))
         return source, window
+
+
+def temporal_form(table: Table, stream: str) -> str:
+    """Return how a table of a stream is joined."""
+    on = " AND ".join(f"{stream}.{name} = t.{name}" for name in table.key)
+    return f"JOIN {table.name} FOR SYSTEM_TIME AS OF {stream}.rowtime AS t ON {on}"
 
 
 def sides(term: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[Expr, Expr] | None:

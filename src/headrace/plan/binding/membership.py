@@ -96,6 +96,12 @@ class Memberships:
             )
         name = ".".join(part.name for part in item.parts)
         table = self._catalog.find(name, span=place(item.this))
+        if isinstance(table, Table) and table.origin is not None:
+            raise NotSupported(
+                f"a sub-query of IN or EXISTS reads stored tables, and {name} is fed by {table.origin}",
+                span=place(item.this),
+                hint=f"write LEFT JOIN {name} FOR SYSTEM_TIME AS OF ... AS t ON ... and, in WHERE, t.column IS NULL",
+            )
         if not isinstance(table, Table):
             kind = "stream" if isinstance(table, Stream) else "query"
             raise NotSupported(

@@ -282,6 +282,9 @@ def _follow(node: nodes.SequenceJoin, left: list[Row], right: list[Row]) -> list
     for right_row in ordered(right):
         matching = [i for i, candidate in enumerate(left) if i not in used and _is_followed(node, candidate, right_row)]
         if not matching:
+            if node.padded:
+                nothing = dict.fromkeys(node.left.schema.names)
+                followed.append(Row(right_row.ts, {**nothing, **_renamed(node, right_row)}))
             continue
         if node.mode == "chronicle":
             used.add(matching[0])

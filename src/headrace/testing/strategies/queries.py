@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from headrace.catalog.definitions import Connector, Stream, Table, Timing
+from headrace.language.syntax.names import FED
 from headrace.model.schema import Schema
 from headrace.model.time import SECOND
 from headrace.model.types import DataType, Type
@@ -41,6 +42,11 @@ STREAMS: tuple[Stream, ...] = (
     ),
 )
 TABLES: tuple[Table, ...] = (Table("items", Schema.of(item=Type.STRING, kind=Type.BIGINT), _MEMORY),)
+#: Tables that streams feed.
+FED_TABLES: tuple[Table, ...] = (
+    Table("last_bids", STREAMS[0].schema, Connector(FED, {"stream": "bids"}), key=("item",)),
+    Table("last_moves", STREAMS[2].schema, Connector(FED, {"stream": "moves"}), key=("item", "n")),
+)
 TABLE_ROWS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "items": ({"item": "a", "kind": 1}, {"item": "a", "kind": 2}, {"item": "b", "kind": 1}, {"item": None, "kind": 3})
 }
@@ -359,6 +365,21 @@ def table_joins(draw: DrawFn) -> str:
     residual = draw(st.sampled_from(["", " AND x.n > i.kind"]))
     joined = f"{stream.name} AS x {kind} items AS i ON x.item = i.item{residual}"
     return f"SELECT x.item AS item, x.n AS n, i.kind AS kind FROM {joined}"
+
+
+@st.composite
+def temporal_joins(draw: DrawFn) -> str:
+    """Draw a stream with a table that a stream feeds, as of its time."""
+    stream = draw(st.sampled_from(STREAMS))
+    kind = draw(st.sampled_from(["JOIN", "LEFT JOIN"]))
+    table, on = draw(st.sampled_from([("last_bids", _ON), ("last_moves", f"{_ON} AND y.n = x.n")]))
+    where = draw(st.sampled_from(["", " WHERE y.n > 0", " WHERE x.item <> 'b'", " WHERE y.item IS NULL OR x.n > 0"]))
+    joined = f"{stream.name} AS x {kind} {table} FOR SYSTEM_TIME AS OF x.at AS y ON {on}"
+    inner = f"SELECT x.item AS item, y.n AS n, x.at AS at, y.at AS since FROM {joined}{where}"
+    if draw(st.booleans()):
+        return inner
+    names = {field.name: field.type for field in _ITEM_AND_N}
+    return draw(_aggregate(f"({inner}) [{draw(_window())}] AS q", names, where=False, ordered=True))
 
 
 @st.composite
