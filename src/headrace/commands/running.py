@@ -38,6 +38,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    MemoryLimit,
     Optimizer,
     Plan,
     Scheduler,
@@ -274,6 +275,12 @@ class Running(Struct, frozen=True):
         """Return whether the plans of a query's joins change as the data demand."""
         chosen = self._chosen(Optimizer)
         return chosen.get(query, chosen.get(None, Optimizer())).mode
+
+    @property
+    def memory_limit(self) -> float:
+        """Return how much state all queries together should hold (bytes)."""
+        size = self._chosen(MemoryLimit).get(None, MemoryLimit()).bytes
+        return float("inf") if size is None else size
 
     @property
     def may_change_plans(self) -> bool:

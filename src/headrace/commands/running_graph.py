@@ -6,7 +6,18 @@ from msgspec.structs import replace
 
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
-from headrace.commands.settings import Breaks, Budget, Eligibility, Ets, Fairness, Optimizer, Plan, Scheduler, Strategy
+from headrace.commands.settings import (
+    Breaks,
+    Budget,
+    Eligibility,
+    Ets,
+    Fairness,
+    MemoryLimit,
+    Optimizer,
+    Plan,
+    Scheduler,
+    Strategy,
+)
 from headrace.commands.tables import with_versions
 from headrace.graph.feedback import Spread, invariants_of, spread_all
 from headrace.graph.graph import Graph, VertexId, merge
@@ -17,7 +28,7 @@ from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
 
 #: Settings that only buckets and the driver know about.
-_OF_BUCKETS = (Strategy, Scheduler, Breaks, Fairness, Eligibility, Budget, Ets, Plan, Optimizer)
+_OF_BUCKETS = (Strategy, Scheduler, Breaks, Fairness, Eligibility, Budget, Ets, Plan, Optimizer, MemoryLimit)
 
 
 def whole_of(running: Running) -> Graph:

@@ -1,8 +1,8 @@
 """Settings that ALTER changes while queries run.
 
 A strategy, a scheduler, breaks, a shed share and the optimizer belong to one query, or (but for the share) to every
-query that has none of its own. Fairness, eligibility, the budget, ETS and the reach of feedback belong to the whole
-system.
+query that has none of its own. Fairness, eligibility, the budget, ETS, the reach of feedback and the limit of memory
+belong to the whole system.
 """
 
 from __future__ import annotations
@@ -95,6 +95,23 @@ class Optimizer(Struct, frozen=True, tag="optimizer"):
     mode: Literal["auto", "off"] = "auto"
 
 
+class MemoryLimit(Struct, frozen=True, tag="memory_limit"):
+    """How much state all queries together should hold (bytes); None: there is no limit."""
+
+    bytes: float | None = None
+
+
 Setting: TypeAlias = (
-    Strategy | Scheduler | Breaks | ShedShare | Plan | Fairness | Eligibility | Budget | Ets | FeedbackReach | Optimizer
+    Strategy
+    | Scheduler
+    | Breaks
+    | ShedShare
+    | Plan
+    | Fairness
+    | Eligibility
+    | Budget
+    | Ets
+    | FeedbackReach
+    | Optimizer
+    | MemoryLimit
 )

@@ -137,18 +137,18 @@ def _after(
         return replace(memory, changing=None, choice=choice, tally=Tally(widths=tally.widths), looked=time), [], []
     limits = limits_of(box, situation, seen)
     is_auto = is_automatic(situation.running, box)
-    if not _is_due(memory, seen, limits, time, is_auto=is_auto) or seen.tree is None:
+    is_short = is_near(_size(box, seen, situation), limits.memory)
+    if not _is_due(memory, time, is_auto=is_auto, is_short=is_short) or seen.tree is None:
         return memory, [], []
     found, commands, decisions = _look(memory, name, box, seen.tree, limits, situation)
     return replace(found, drift=Drift.since(seen), has_drifted=False), commands, decisions
 
 
-def _is_due(memory: BoxMemory, seen: BoxSeen, limits: Limits, time: int, *, is_auto: bool) -> bool:
+def _is_due(memory: BoxMemory, time: int, *, is_auto: bool, is_short: bool) -> bool:
     shortest = _SHORTEST if is_auto else _FIRST
     if time - memory.looked < shortest or sum(memory.tally.taken) < FEW or not memory.tally.samples:
         return False
-    size = sum(port.bytes for port in seen.ports)
-    is_urgent = is_near(size, limits.memory) or memory.waiting.is_ramp or memory.has_drifted
+    is_urgent = is_short or memory.waiting.is_ramp or memory.has_drifted
     period = min(_CONFIRMING, memory.sampling.period) if memory.choice.is_doubtful else memory.sampling.period
     return is_urgent or time - memory.looked >= period
 
@@ -226,7 +226,10 @@ def calibrated(factor: float) -> Costs:
 
 
 def limits_of(box: Box, situation: Situation, seen: BoxSeen) -> Limits:
-    """Return what a join may use: the processor that the rest leaves, and the memory that its queries promise."""
+    """Return what a join may use: the processor that the rest leaves, and the memory.
+
+    The memory is what its queries promise, and what other queries leave of the limit of the system.
+    """
     observation, running = situation.observation, situation.running
     work = work_in(observation, running)
     own = seen.busy_ns  # what the join itself takes is no work of others
@@ -244,7 +247,16 @@ def limits_of(box: Box, situation: Situation, seen: BoxSeen) -> Limits:
         for qos, elapsed in (situation.promises[query] for query in box.queries if query in situation.promises)
         if qos.memory is not None
     ]
-    return Limits(max(0.1 * speed, speed - others), min(memories, default=float("inf")))
+    rest = running.memory_limit - sum(
+        seen_query.memory or 0.0 for name, seen_query in observation.queries.items() if name not in box.queries
+    )
+    return Limits(max(0.1 * speed, speed - others), max(0.0, min([*memories, rest])))
+
+
+def _size(box: Box, seen: BoxSeen, situation: Situation) -> float:
+    """Return the bytes of state of a join and the queries that it works for."""
+    known = [situation.observation.queries[name] for name in box.queries if name in situation.observation.queries]
+    return max([float(sum(port.bytes for port in seen.ports)), *(query.memory or 0.0 for query in known)])
 
 
 def _latencies(box: Box, situation: Situation) -> list[float]:

@@ -146,7 +146,7 @@ def format_qos(qos: Qos) -> list[tuple[str, str]]:
     promises = []
     for name, promise, write in (
         ("latency", qos.latency, _write_latency),
-        ("memory", qos.memory, _write_size),
+        ("memory", qos.memory, format_size),
         ("throughput", qos.throughput, _write_rate),
     ):
         if promise is not None:
@@ -236,7 +236,8 @@ def _write_latency(value: float) -> str:
     return format_duration(round(value))
 
 
-def _write_size(value: float) -> str:
+def format_size(value: float) -> str:
+    """Write bytes as '64 MB'."""
     for name, unit in reversed(_BYTES.items()):
         if value >= unit:
             return f"{value / unit:g} {name.upper()}"

@@ -12,6 +12,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    MemoryLimit,
     Optimizer,
     Scheduler,
     Setting,
@@ -23,12 +24,12 @@ from headrace.engine.scheduling.schedulers import scheduler_named
 from headrace.errors import NameFault, QueryError
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.statements import Alter
-from headrace.model.qos import OPTIONS
+from headrace.model.qos import OPTIONS, parse_size
 from headrace.model.time import DAY, MILLISECOND, parse_duration
 from headrace.operators.feedback.reach import REACHES
 
 #: Settings that are the same for all queries.
-OF_SYSTEM = frozenset({"fairness", "eligibility", "budget", "ets", "feedback"})
+OF_SYSTEM = frozenset({"fairness", "eligibility", "budget", "ets", "feedback", "memory"})
 #: The least and the greatest budget (microseconds): less would not cover the choice of what runs.
 MIN_BUDGET, MAX_BUDGET = MILLISECOND, DAY
 #: Settings that only a query has.
@@ -51,6 +52,8 @@ def setting_of(statement: Alter) -> Setting:
         raise NameFault(f"unknown setting {written.text!r}", span=written.span, hint=hint)
     if name in OF_SYSTEM and statement.query is not None:
         hint = f"write ALTER SYSTEM SET {name} = ..."
+        if name in OPTIONS:
+            hint = f"a promise of one query stands in parentheses: SET ({name} '{statement.value.text}')"
         raise QueryError(f"{name} applies to all queries alike", span=statement.query.span, hint=hint)
     if name in OF_QUERY and statement.query is None:
         hint = f"write ALTER QUERY name SET {name} = 0.1"
@@ -148,6 +151,19 @@ def _optimizer(text: str) -> Optimizer:
             raise NameFault(f"optimizer cannot be {text!r}", hint="choose 'auto' or 'off'")
 
 
+def _memory(text: str) -> MemoryLimit:
+    hint = "choose an amount such as '2 GB', or 'off'"
+    if text.strip().lower() == "off":
+        return MemoryLimit()
+    try:
+        size = parse_size(text.strip())
+    except ValueError:
+        raise NameFault(f"memory cannot be {text!r}", hint=hint) from None
+    if size < 1:
+        raise NameFault(f"memory cannot be {text!r}: no state fits into it", hint=hint)
+    return MemoryLimit(size)
+
+
 def _shedding(text: str) -> ShedShare:
     if text.lower() in ("auto", "off"):
         return ShedShare(None if text.lower() == "auto" else 0.0)
@@ -179,4 +195,5 @@ SETTINGS: Mapping[str, Callable[[str], Setting]] = {
     "feedback": _feedback,
     "shedding": _shedding,
     "optimizer": _optimizer,
+    "memory": _memory,
 }

@@ -72,6 +72,7 @@ _GRAPH_STAYS_SET = (
     settings.Budget,
     settings.Plan,
     settings.Optimizer,
+    settings.MemoryLimit,
 )
 
 

@@ -159,6 +159,23 @@ def test_the_optimizer_is_auto_or_off(session):
     assert chosen == [("optimizer", "all", "off", "ALTER"), ("optimizer", "q", "auto", "ALTER")]
 
 
+def test_a_limit_of_memory_chooses_a_plan_that_stores_less(session, monkeypatch):
+    monkeypatch.setattr(plan_choice, "LEAST_SHARE", 1.0)  # no saving of work is enough
+    run(session, 15)
+    assert changes(session) == []
+    session.execute("ALTER SYSTEM SET memory = '200 KB'")
+    run(session, 20, begin=15)
+    (listing,) = session.execute("SHOW DECISIONS")
+    (change,) = [row for row in listing.rows if "run its join" in row[2]]
+    assert "instead of ((a b) c)" in change[2]
+    assert "the plan of before exceeds what it may use of memory" in change[3]
+    (settings,) = session.execute("SHOW SETTINGS")
+    assert ("memory", "all", "200 KB", "ALTER") in settings.rows
+    session.execute("ALTER SYSTEM SET memory = 'off'")
+    (settings,) = session.execute("SHOW SETTINGS")
+    assert ("memory", "all", "off", "ALTER") in settings.rows
+
+
 def test_the_joins_that_run_are_known_with_their_queries_and_windows(session):
     running = session.deployment.intake.deployments.newest()
     (box,) = boxes_of(running, 2).values()

@@ -12,6 +12,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    MemoryLimit,
     Optimizer,
     Plan,
     Scheduler,
@@ -19,6 +20,7 @@ from headrace.commands.settings import (
     ShedShare,
     Strategy,
 )
+from headrace.model.qos import format_size
 from headrace.model.time import format_duration
 from headrace.session.outcome import Listing
 
@@ -35,6 +37,7 @@ DEFAULTS: Mapping[str, Setting] = {
     "shedding": ShedShare(None),
     "plan": Plan(fixed=False),
     "optimizer": Optimizer(),
+    "memory": MemoryLimit(),
 }
 #: Settings that only queries have.
 _OF_QUERIES = ("shedding", "plan")
@@ -72,6 +75,8 @@ def setting_text(setting: Setting, budget: int | None = None) -> str:
             return reach
         case Optimizer(mode=chosen):
             return chosen
+        case MemoryLimit(bytes=size):
+            return "off" if size is None else format_size(size)
 
 
 def _rows(running: Running, budget: int | None) -> Iterator[tuple[str, str, str, str]]:
