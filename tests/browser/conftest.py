@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,14 @@ class Visitor:
     def until(self, is_so: str, argument: Any = None) -> Any:
         """Wait until an expression in the page is true."""
         return self.page.wait_for_function(is_so, arg=argument, timeout=PATIENCE * 1000)
+
+    def patiently(self, look: Callable[[], Any]) -> Any:
+        """Look until there is something."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := look()):
+            assert time.monotonic() < deadline, "it has not happened"
+            time.sleep(0.1)
+        return found
 
     def _said(self, kind: str, text: str) -> None:
         if kind == "error" and "ERR_CONNECTION_REFUSED" not in text and "401" not in text:

@@ -8,6 +8,8 @@ from typing import Any
 
 from tests.browser.conftest import Served, Visitor, visiting
 
+from headrace.server.tokens import TokenFile, token_path
+
 
 def ask(served: Served, path: str, body: Any = None) -> Any:
     """Ask the server as a program does."""
@@ -15,6 +17,17 @@ def ask(served: Served, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     with urllib.request.urlopen(urllib.request.Request(f"{served.address}/api/v1{path}", data, headers)) as answer:
         return json.load(answer)
+
+
+def write(visitor: Visitor, text: str) -> Any:
+    """Put a text into the editor in place of what is there; return where it is."""
+    visitor.enter("/sql")
+    content = visitor.page.locator("[data-editor] .cm-content")
+    content.click()
+    visitor.page.keyboard.press("Control+a")
+    visitor.page.keyboard.press("Delete")
+    visitor.page.keyboard.insert_text(text)
+    return content
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(chromium, traffic):
@@ -58,12 +71,7 @@ def test_the_past_is_there_when_the_page_opens(visitor: Visitor, traffic: Served
 
 def test_the_editor_shows_an_error_at_its_place_and_repairs_it(visitor: Visitor):
     page = visitor.page
-    visitor.enter("/sql")
-    content = page.locator("[data-editor] .cm-content")
-    content.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.insert_text("SELECT '\U0001f697' AS car, sped FROM probes WHERE speed < 50;")
+    content = write(visitor, "SELECT '\U0001f697' AS car, sped FROM probes WHERE speed < 50;")
     squiggle = page.locator("[data-editor] .cm-lintRange-error")
     squiggle.wait_for()
     assert squiggle.inner_text() == "sped"  # although a character before it counts twice
@@ -88,25 +96,17 @@ def test_the_editor_shows_an_error_at_its_place_and_repairs_it(visitor: Visitor)
 
 def test_the_editor_completes_names_and_columns(visitor: Visitor):
     page = visitor.page
-    visitor.enter("/sql")
-    page.locator("[data-editor] .cm-content").click()
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.insert_text("SELECT segment FROM detec")
+    content = write(visitor, "SELECT segment FROM detec")
     page.keyboard.press("Control+Space")
     page.locator("[data-editor] .cm-tooltip-autocomplete li:has-text('detectors')").first.wait_for()
     page.wait_for_timeout(120)  # CodeMirror ignores a key that comes right after the list appears
     page.keyboard.press("Tab")
-    assert page.locator("[data-editor] .cm-content").inner_text().strip() == "SELECT segment FROM detectors"
+    assert content.inner_text().strip() == "SELECT segment FROM detectors"
 
 
 def test_typing_over_a_selection_needs_no_exception_in_the_policy(visitor: Visitor):
     page = visitor.page
-    visitor.enter("/sql")
-    content = page.locator("[data-editor] .cm-content")
-    content.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.insert_text("SELECT segment FROM detectors")
+    content = write(visitor, "SELECT segment FROM detectors")
     page.keyboard.press("Control+a")
     page.keyboard.type("x")  # Visitor checks that the policy refused nothing
     assert content.inner_text().strip() == "x"
@@ -167,10 +167,53 @@ def test_keys_and_search_lead_everywhere(visitor: Visitor):
     assert page.evaluate("getComputedStyle(document.body).color") != before
 
 
-def test_detections_of_a_rule_arrive(visitor: Visitor):
+def test_detections_of_a_rule_are_in_its_lane_with_those_before_the_page_was_opened(visitor: Visitor, traffic: Served):
+    before = visitor.patiently(lambda: ask(traffic, "/rules/notify/detections")["batches"])
     visitor.enter("/rules")
     visitor.page.wait_for_selector("[data-rule=notify]")
     visitor.until("() => Number(document.querySelector('[data-detections]').dataset.detections) > 0")
+    visitor.until("least => Number(document.querySelector('[data-dots]').dataset.dots) >= least", min(2, len(before)))
+    visitor.page.click("[data-rule=notify] summary:has-text('Newest detections')")
+    visitor.page.wait_for_selector("[data-rule=notify] [data-listing] tbody tr")
+    assert "segment" in visitor.page.inner_text("[data-rule=notify] [data-listing] thead")
+
+
+def test_a_call_that_fails_is_in_the_outbox_and_then_given_up(visitor: Visitor):
+    visitor.enter("/rules")
+    visitor.page.wait_for_selector("[data-outbox], [data-given-up]")
+    visitor.page.wait_for_selector("[data-given-up] tbody tr")
+    given_up = visitor.page.inner_text("[data-given-up]")
+    assert "127.0.0.1:9" in given_up
+    assert "refused" in given_up
+
+
+def test_late_records_are_shown_with_their_reason(visitor: Visitor):
+    visitor.enter("/streams/detectors")
+    visitor.page.wait_for_selector("[data-listing] tbody tr:has-text('behind the newest timestamp')")
+
+
+def test_a_moment_of_the_past_is_shown_with_its_figures(visitor: Visitor, traffic: Served):
+    first = visitor.patiently(lambda: ask(traffic, "/decisions")["decisions"])[0]
+    visitor.enter(f"/decisions?at={first['at'] + 3000}")
+    visitor.page.wait_for_selector("h2:has-text('Around')")
+    around = visitor.page.locator("section[aria-labelledby=around]")
+    around.locator("[data-decision]").first.wait_for()
+    assert "because" in around.inner_text()
+    visitor.until("() => document.querySelector('[data-moment]')?.innerText.includes('latency of speed_map')")
+
+
+def test_who_may_only_read_sees_no_buttons_and_is_refused(chromium, traffic):
+    token = TokenFile(token_path(traffic.checkpoint)).add("reader", "read")
+    with visiting(chromium, traffic) as visitor:
+        visitor.page.goto(f"{traffic.address}/#token={token}")
+        visitor.page.wait_for_selector("[data-batch]")
+        visitor.go("/queries/slow")
+        visitor.page.wait_for_selector("h1:has-text('slow')")
+        assert visitor.page.locator("button:has-text('Stop'), button:has-text('Drop')").count() == 0
+        status = """async () => (await fetch("/api/v1/statements", {method: "POST", body: '{"text": "STOP QUERY slow"}',
+            headers: {"Content-Type": "application/json"}})).status"""
+        assert visitor.page.evaluate(status) == 403
+        visitor.faults.clear()  # the browser tells of the refusal
 
 
 def test_savings_show_what_feedback_saved(visitor: Visitor):

@@ -27,3 +27,6 @@ CREATE STREAM "<img src=x onerror=alert(1)>" (at TIMESTAMP, word STRING)
   TIMESTAMP BY at
   FROM GENERATOR (rate 5, seed 3, col.word 'choice(<img src=x onerror=alert(2)>, <svg onload=alert(3)>)');
 CREATE QUERY "<script>alert(4)</script>" AS SELECT word AS "<b>bold</b>" FROM "<img src=x onerror=alert(1)>";
+
+-- Nobody listens at this address.
+CREATE RULE call WITH (tries 2) ON jam DO CALL webhook ('http://127.0.0.1:9/jams');

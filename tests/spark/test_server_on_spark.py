@@ -42,6 +42,11 @@ CREATE STREAM numbers (n INT) FROM MEMORY;
 CREATE QUERY pushed WITH (keep '1 day durable') AS SELECT n FROM numbers
   INTO FILES (path '{out}/pushed', format 'parquet');
 """
+#: A stream with its query, which is dropped and created again.
+AGAIN = """
+CREATE STREAM marks (n INT) FROM MEMORY;
+CREATE QUERY marked AS SELECT n FROM marks INTO FILES (path '{out}/marked', format 'parquet');
+"""
 
 
 class Feed:
@@ -152,6 +157,7 @@ class Child:
         self._directory = directory
         command = [sys.executable, "-m", "headrace", "serve", str(directory / "script.sql"), "--buckets", "4"]
         command += ["--checkpoint", str(directory / "checkpoint"), "--bind", f"127.0.0.1:{port}"]
+        command += ["--files", str(directory)]
         with open(directory / "child.log", "ab") as log:
             self.process = subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log)
 
@@ -180,16 +186,29 @@ def is_same(one: pl.DataFrame, other: pl.DataFrame) -> bool:
     return one.height == other.height and one.sort(one.columns).equals(other.select(one.columns).sort(one.columns))
 
 
+def create_again(url: str, token: str, out: Path, child: Child) -> None:
+    """Drop a stream that has rows which were read and some which were not, and create it again."""
+    with connect(url, token=token) as session:
+        assert session.push("marks", [{"n": 1}], key="a") is None
+        child.until(lambda: list((out / "marked").glob("*.parquet")), "the first row is there")
+        session.execute("DROP QUERY marked")
+        assert session.push("marks", [{"n": 2}], key="b") is None
+        session.execute("DROP STREAM marks;" + AGAIN.format(out=out))
+        assert session.push("marks", [{"n": 3}], key="a") is None
+        assert session.push("marks", [{"n": 4}], key="b") is None
+
+
 @pytest.mark.timeout(120 + 60 * KILLS)
 def test_a_complete_follower_of_a_killed_server_has_exactly_the_rows_that_are_in_the_files(tmp_path):
-    (tmp_path / "script.sql").write_text(SCRIPT.format(data=tmp_path / "data", out=tmp_path / "out"))
+    (tmp_path / "script.sql").write_text((SCRIPT + AGAIN).format(data=tmp_path / "data", out=tmp_path / "out"))
     checkpoint, out, chance = tmp_path / "checkpoint", tmp_path / "out", random.Random(11)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     checkpoint.mkdir()
     url, token = f"http://127.0.0.1:{port}", TokenFile(token_path(checkpoint)).add("follower", "read")
-    pusher = Pusher(url, TokenFile(token_path(checkpoint)).add("pusher", "write"))
+    owner = TokenFile(token_path(checkpoint)).add("pusher", "write")
+    pusher = Pusher(url, owner)
     feed = Feed(tmp_path / "data")
     readers = [Reader(url, token, query) for query in ("dear", "counts")]
     dear, counts = readers
@@ -203,6 +222,8 @@ def test_a_complete_follower_of_a_killed_server_has_exactly_the_rows_that_are_in
                     before = newest_batch(checkpoint)
                     feed.put(1)
                     child.until(lambda before=before: newest_batch(checkpoint) > before, "a micro-batch is committed")
+                if number == 0:
+                    create_again(url, owner, out, child)
                 time.sleep(chance.random() * 0.5)  # somewhere within a micro-batch
                 feed.put(1)
                 child.kill()
@@ -221,6 +242,9 @@ def test_a_complete_follower_of_a_killed_server_has_exactly_the_rows_that_are_in
             )
             child.until(lambda: written(out / "pushed").height >= pushes, "all pushed numbers are there")
         assert [reader.faults for reader in readers] == [[], []]
+        with connect(url, token=owner) as session:
+            assert session.push("marks", [{"n": 4}], key="b") == 1, "the new stream has its keys after the kills"
+            child.until(lambda: written(out / "marked").height >= 3, "the rows of the new stream are there")
         with connect(url, token=token) as session:
             shown = session._wire.ask("GET", "/queries/lively")["shelf"]
             kept = session._wire.ask("GET", "/queries/dear")["shelf"]
@@ -232,6 +256,7 @@ def test_a_complete_follower_of_a_killed_server_has_exactly_the_rows_that_are_in
     assert is_same(written(out / "dear"), dear.frame(truth))
     assert is_same(written(out / "counts"), counts.frame(written(out / "counts")))
     assert sorted(written(out / "pushed")["n"]) == list(range(pushes)), "each number is there once"
+    assert sorted(written(out / "marked")["n"]) == [1, 3, 4], "nothing is left of the stream that was dropped"
     _LOG.info("%d kills, %d rows, %d pushes, %d added before", KILLS, dear.rows(), pushes, pusher.repeated)
     assert shown["hidden"] > 0, "results of this size are written by tasks"
     assert kept["hidden"] == 0, "but of a durable shelf they go through the driver"

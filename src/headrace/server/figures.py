@@ -220,7 +220,7 @@ class Figures:
             id=name,
             rate_in=rate_in,
             rate_out=self.rate(counts.tuples_out, before.tuples_out),
-            busy=min(1.0, busy / 1e9 / self.seconds / max(1, self.moment.cores)) if self.seconds > 0 else 0.0,
+            busy=min(1.0, self.taken.get(name, 0.0) / max(1, self.moment.cores)),
             service_us=service,
             selectivity=went / came if came > 0 else counts.selectivity,
             queued=counts.queued,

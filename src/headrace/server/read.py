@@ -16,6 +16,8 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, placement_of, whole_of
 from headrace.control.decision_log import Numbered
 from headrace.control.migration_log import Migrated
+from headrace.driver.rules.firing import Failure
+from headrace.driver.rules.outbox import WaitingCall
 from headrace.engine.statistics import Aside, RuleStatistics, Statistics, StreamStatistics
 from headrace.graph.graph import VertexId
 from headrace.operators.specs import Output
@@ -33,7 +35,10 @@ from headrace.server.views.control import (
     ShedView,
 )
 from headrace.server.views.definitions import (
+    CallView,
+    FailureView,
     GraphView,
+    OutboxView,
     QueryView,
     RelationArc,
     RelationGraph,
@@ -233,6 +238,30 @@ def rule_view(rule: Rule, running: Running, statistics: Statistics) -> RuleView:
         done=counts.done,
         waiting=counts.waiting,
         failed=counts.failed,
+    )
+
+
+def outbox_view(
+    counted: tuple[tuple[str, int], ...],
+    fault: BaseException | None,
+    calls: Sequence[WaitingCall],
+    failures: Sequence[tuple[str, Failure]],
+) -> OutboxView:
+    """Return the calls that wait and those that were given up, the newest first."""
+    return OutboxView(
+        waiting=sum(waiting for _, waiting in counted),
+        fault=None if fault is None else redact(str(fault)),
+        rules=counted,
+        calls=tuple(
+            CallView(
+                call.rule, call.key, redact(call.action), call.tries, call.most, call.reason and redact(call.reason)
+            )
+            for call in calls
+        ),
+        failed=tuple(
+            FailureView(rule, key, redact(action), redact(reason), tries, instant // 1000, redact(detection))
+            for rule, (key, action, reason, tries, instant, detection) in reversed(failures)
+        ),
     )
 
 

@@ -77,6 +77,8 @@ def test_reading_can_be_the_bottleneck(moment: Moment) -> None:
     window, scan = named(moment, "rowsaggregate"), named(moment, "scan")
     found = figures(moment, {window: 5.0, scan: 0.1}, {window: VertexCost(0.0005, 1.0)}, reading=0.002)
     assert found.taken[scan] == pytest.approx(1.01)  # the stream is read for two scans
+    [shown] = [vertex for vertex in found.vertices(None) if vertex.id == scan]
+    assert shown.busy == pytest.approx(min(1.0, 1.01 / moment.cores)), "a bottleneck is shown as busy as it is"
     assert found.bottleneck == scan
 
 

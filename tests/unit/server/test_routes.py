@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from urllib.parse import quote
 
@@ -27,7 +28,7 @@ def path_of(route: Route) -> str:
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
 def test_every_route_answers(shared: Client, route: Route) -> None:
     answer = shared.ask("GET", path_of(route))
-    expected = 404 if "rules/" in route.path else 200
+    expected = 404 if "/rules/" in route.path else 200
     assert answer.status == expected, answer.body
     assert answer.headers["x-content-type-options"] == "nosniff"
 
@@ -97,6 +98,28 @@ def test_a_stream_shows_its_newest_late_and_bad_records(client: Client, tmp_path
     assert "***" in shown
     assert "1.csv" in found["bad"]["rows"][0][3]
     assert all(stream["aside"] == [] for stream in client.get("counters")["streams"].values())
+
+
+def test_calls_that_wait_and_those_that_were_given_up_are_shown(client: Client) -> None:
+    hide("sesame-4712")
+    with socket.socket() as silent:  # it takes connections and never answers
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/hook?note=sesame-4712"
+        rule = f"CREATE RULE tell WITH (timeout '2 s', tries 2) ON dear DO CALL webhook ('{address}')"
+        assert client.run(rule).status == 200
+        client.push({"item": 1, "price": 200.0, "at": "2026-01-01T00:00:00Z"})
+        [waiting] = client.until(lambda: client.get("outbox")["calls"])
+        assert (waiting["rule"], waiting["most"]) == ("tell", 2)
+    [failed] = client.until(lambda: client.get("outbox")["failed"])
+    assert (failed["rule"], failed["key"], failed["tries"]) == ("tell", waiting["key"], 2)
+    assert failed["at"] == 1767225600000
+    assert "200.0" in failed["detection"]
+    assert client.get("outbox")["calls"] == []
+    assert "sesame" not in str([waiting, failed])
+    found = client.get("rules/tell/detections")
+    assert [row for batch in found["batches"] for row in batch["rows"]] == [[1, 200.0]]
+    assert client.ask("GET", "rules/nobody/detections").status == 404
 
 
 def test_while_a_server_starts_a_query_may_still_come(shared: Client, monkeypatch: pytest.MonkeyPatch) -> None:

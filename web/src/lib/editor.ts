@@ -24,7 +24,7 @@ export interface Wishes {
   text: string;
   words: () => WordsView | null;
   onchange: (text: string) => void;
-  oncursor: (position: number) => void;
+  oncursor: (line: number, column: number) => void;
   onproblem: (problem: Problem | null) => void;
   onrun: (all: boolean) => void;
 }
@@ -139,7 +139,11 @@ export function create(parent: HTMLElement, wishes: Wishes): Editor {
         linter(() => check(view.state.doc.toString()), { delay: 300 }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) wishes.onchange(update.state.doc.toString());
-          if (update.docChanged || update.selectionSet) wishes.oncursor(update.state.selection.main.head);
+          if (update.docChanged || update.selectionSet) {
+            const head = update.state.selection.main.head;
+            const line = update.state.doc.lineAt(head);
+            wishes.oncursor(line.number, head - line.from + 1);
+          }
         }),
       ],
     }),

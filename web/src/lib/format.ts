@@ -82,6 +82,10 @@ export function measured(measure: string, value: number | null | undefined): str
 /** A local time of day: 12:03:17. */
 export const clock = (ms: number): string => new Date(ms).toLocaleTimeString("en-GB");
 
+/** A local time of day, or a date if that is not near: 12:03:17, 2100-01-01. */
+export const moment = (ms: number, now: number): string =>
+  Math.abs(ms - now) < 20 * 3_600_000 ? clock(ms) : new Date(ms).toLocaleDateString("sv-SE");
+
 /** A local date and time, with UTC beside it; for titles. */
 export function exact(ms: number): string {
   const date = new Date(ms);

@@ -323,11 +323,34 @@ export interface RuleView {
   failed: number;
 }
 
-/** Calls of rules that wait, by rule. */
+/** A call that waits: after how many tries of how many, and what the last answer was. */
+export interface CallView {
+  rule: string;
+  key: string;
+  action: string;
+  tries: number;
+  most: number;
+  reason: string | null;
+}
+
+/** A call that was given up. */
+export interface FailureView {
+  rule: string;
+  key: string;
+  action: string;
+  reason: string;
+  tries: number;
+  at: number;
+  detection: string;
+}
+
+/** Calls of rules that wait, by rule; the first of them, and the newest that were given up by this process. */
 export interface OutboxView {
   waiting: number;
   fault: string | null;
   rules: [string, number][];
+  calls: CallView[];
+  failed: FailureView[];
 }
 
 /** A decision of the controller, with its reason. */

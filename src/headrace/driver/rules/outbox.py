@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ PATIENCE = 2.0
 #: The pause before a second try; it doubles with each further one, up to the longest (seconds).
 BACKOFF = 0.1
 LONGEST_PAUSE = 60.0
+#: At most so many calls that wait, or were given up, are shown.
+_SHOWN = 20
 
 _decoder = msgspec.msgpack.Decoder(list[Firing])
 
@@ -53,6 +56,18 @@ class _Call:
     @property
     def key(self) -> str:
         return key_of(self.firing.keys[self.at], self.number, self.firing.reaction.texts[self.number])
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that has not been made, as people read it: after how many tries of how many, and why the last failed."""
+
+    rule: str
+    key: str
+    action: str
+    tries: int
+    most: int
+    reason: str | None
 
 
 class Outbox:
@@ -79,6 +94,9 @@ class Outbox:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._has_looked = False  # for calls that an earlier run left
+        self._tries: tuple[str, int, str | None] = ("", 0, None)  # of the call that is made now: key, number, reason
+        self._made: set[str] = set()  # keys of the calls of the first file that are through
+        self.failures: deque[tuple[str, Failure]] = deque(maxlen=_SHOWN)  # the newest that were given up, with rules
 
     def start(self) -> None:
         """Continue with the calls that an earlier run left."""
@@ -114,6 +132,28 @@ class Outbox:
         self._raise()
         return in_time
 
+    def calls(self) -> list[WaitingCall]:
+        """Return the first calls that wait; any thread may ask."""
+        with self._change:
+            names = list(self._waiting)
+        key, tries, reason = self._tries
+        found: list[WaitingCall] = []
+        for name in names:
+            try:
+                calls = [call for firing in _firings(self._directory / name) for call in _calls_of(firing)]
+            except FileNotFoundError:
+                continue  # they are made meanwhile
+            for call in calls:
+                if call.key in self._made:
+                    continue
+                if len(found) >= _SHOWN:
+                    return found
+                now = (tries, reason) if call.key == key else (0, None)
+                reaction = call.firing.reaction
+                found.append(WaitingCall(call.firing.rule, call.key, reaction.texts[call.number], now[0],
+                                         reaction.effort.tries, now[1]))  # fmt: skip
+        return found
+
     def close(self) -> None:
         """Finish the running call; the next session makes the others."""
         self._closing.set()
@@ -128,6 +168,7 @@ class Outbox:
         if failures:
             stream_spool(failed_stream(rule), self._checkpoint).append(failed_frame(failures))
             self._counters.add(rule, failed=len(failures))
+            self.failures.extend((rule, each) for each in failures)
 
     def work(self) -> None:
         """Make the calls that wait; in a thread, go on with those that come until the outbox is closed."""
@@ -141,6 +182,7 @@ class Outbox:
                 path = self._directory / name
                 if all(self._make(firing) for firing in _firings(path)):
                     files.remove(path, durable=False)  # if it comes back, calls are made again: at least once
+                    self._made = set()
                     with self._change:
                         self._waiting.remove(name)
                         self._change.notify_all()
@@ -193,12 +235,15 @@ class Outbox:
             if tries and self._threads and self._closing.wait(pause):
                 return []
             tries += 1
+            self._tries = call.key, tries, why
             why = self._limited.call(call.name, seconds, lambda: self._do(call, action, seconds))
             if why is None:
                 self._down.discard(call.name)
                 self._counters.add(call.firing.rule, done=1)
+                self._made.add(call.key)
                 return []
         self._down.add(call.name)
+        self._made.add(call.key)
         return [failure(call.firing, call.at, call.number, call.row, why or "", tries)]
 
     def _do(self, call: _Call, action: CallFunction | CallWebhook, seconds: float) -> None:
@@ -221,6 +266,14 @@ class Outbox:
         if function is None:
             raise LookupError(f"no function {target!r} is registered in this session")
         return function
+
+
+def _calls_of(firing: Firing) -> Iterator[_Call]:
+    """Yield the calls of a firing, without what they are made with."""
+    for at in range(len(firing.keys)):
+        for number, action in enumerate(firing.reaction.actions):
+            if not isinstance(action, SwitchQuery | RaiseEvent):
+                yield _Call(firing, at, number, {}, None)
 
 
 def _firings(path: Path) -> list[Firing]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-from headrace.catalog.definitions import Stream
+from headrace.catalog.definitions import Rule, Stream
 from headrace.language.names import did_you_mean
 from headrace.server import read
 from headrace.server.problems import Fault
 from headrace.server.route import Call
 from headrace.server.service import Service
 from headrace.server.views.definitions import GraphView, OutboxView, QueryView, RuleView, StreamView, TableView
+
+_Named = TypeVar("_Named", Stream, Rule)
 
 
 def streams(call: Call) -> tuple[StreamView, ...]:
@@ -30,11 +33,7 @@ def stream(call: Call) -> StreamView:
 
 def stream_named(call: Call) -> Stream:
     """Return the stream in the path."""
-    known, name = call.server.service.catalog.streams(), call.names["name"]
-    for stream in known:
-        if stream.name.lower() == name.lower():
-            return stream
-    raise unknown("stream", name, [each.name for each in known])
+    return _named(call, "stream", call.server.service.catalog.streams())
 
 
 def tables(call: Call) -> tuple[TableView, ...]:
@@ -84,11 +83,21 @@ def rules(call: Call) -> tuple[RuleView, ...]:
 
 def rule(call: Call) -> RuleView:
     """Return a rule."""
-    service, name = call.server.service, call.names["name"]
-    known = next((each for each in service.catalog.rules() if each.name.lower() == name.lower()), None)
-    if known is None:
-        raise unknown("rule", name, [each.name for each in service.catalog.rules()])
-    return read.rule_view(known, service.running, service.statistics)
+    service = call.server.service
+    return read.rule_view(rule_named(call), service.running, service.statistics)
+
+
+def rule_named(call: Call) -> Rule:
+    """Return the rule in the path."""
+    return _named(call, "rule", call.server.service.catalog.rules())
+
+
+def _named(call: Call, kind: str, known: Sequence[_Named]) -> _Named:
+    name = call.names["name"]
+    for definition in known:
+        if definition.name.lower() == name.lower():
+            return definition
+    raise unknown(kind, name, [each.name for each in known])
 
 
 def outbox(call: Call) -> OutboxView:
@@ -98,9 +107,9 @@ def outbox(call: Call) -> OutboxView:
 
 def outbox_of(service: Service) -> OutboxView:
     """Return the calls that wait, by rule."""
-    counted = [(name, rule.waiting) for name, rule in service.statistics.rules.items() if rule.waiting]
-    fault = service.session.deployment.delivery.reactions.outbox.fault
-    return OutboxView(sum(waiting for _, waiting in counted), None if fault is None else str(fault), tuple(counted))
+    outbox = service.session.deployment.delivery.reactions.outbox
+    counted = tuple((name, rule.waiting) for name, rule in service.statistics.rules.items() if rule.waiting)
+    return read.outbox_view(counted, outbox.fault, outbox.calls(), tuple(outbox.failures))
 
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> Fault:

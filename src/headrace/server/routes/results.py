@@ -15,7 +15,7 @@ from headrace.server.arrow_stream import ArrowStream
 from headrace.server.follower import CompleteFollower, Follower
 from headrace.server.problems import Fault
 from headrace.server.route import Call
-from headrace.server.routes.definitions import query_name
+from headrace.server.routes.definitions import query_name, rule_named
 from headrace.server.shelf import Shelved
 from headrace.server.values import columns_in, columns_of, rows_in
 from headrace.server.views.definitions import ShelfView
@@ -36,6 +36,15 @@ async def results(call: Call) -> Response | ResultsView:
     form = form_of(call)
     if "follow" in call.options or form == EVENTS:
         return await _follow(call, name, form)
+    return _newest(call, name, form)
+
+
+def detections(call: Call) -> Response | ResultsView:
+    """Return the newest detections of a rule."""
+    return _newest(call, rule_named(call).name, form_of(call))
+
+
+def _newest(call: Call, name: str, form: str) -> Response | ResultsView:
     after, limit = call.number("after", -1, least=-1), call.number("limit", 1000, least=1, most=MOST_ROWS)
     service = call.server.service
     entries, shelf = service.shelves.read(name, after)

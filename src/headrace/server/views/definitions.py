@@ -142,9 +142,34 @@ class RuleView(View, frozen=True):
     failed: int
 
 
+class CallView(View, frozen=True):
+    """A call that waits: after how many tries of how many, and what the last answer was."""
+
+    rule: str
+    key: str
+    action: str
+    tries: int
+    most: int
+    reason: str | None
+
+
+class FailureView(View, frozen=True):
+    """A call that was given up."""
+
+    rule: str
+    key: str
+    action: str
+    reason: str
+    tries: int
+    at: int
+    detection: str
+
+
 class OutboxView(View, frozen=True):
-    """Calls of rules that wait, by rule."""
+    """Calls of rules that wait, by rule; the first of them, and the newest that were given up by this process."""
 
     waiting: int
     fault: str | None
     rules: tuple[tuple[str, int], ...]
+    calls: tuple[CallView, ...] = ()
+    failed: tuple[FailureView, ...] = ()
