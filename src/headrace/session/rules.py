@@ -20,13 +20,14 @@ from headrace.language.syntax.names import Name
 from headrace.model.action import CASCADE, Action, CallFunction, CallWebhook, Effort, RaiseEvent, Reaction, SwitchQuery
 from headrace.model.events.text import format_context
 from headrace.model.expressions.expression import columns
+from headrace.model.expressions.text import format_name
 from headrace.model.limits import CALL_TIMEOUT, CALL_TRIES
 from headrace.model.option import Option
 from headrace.model.schema import Field, Schema
 from headrace.model.time import format_duration, parse_duration
 from headrace.model.types import Type
 from headrace.plan.binding.rule import BoundRule
-from headrace.session.compile import command_for, plan_rule, rule_statement
+from headrace.session.compile import command_for, plan_event, plan_rule, rule_statement
 from headrace.session.outcome import Message, format_warnings
 from headrace.session.secrets import check_secrets, check_webhook, rule_secret_warnings, secret_warnings
 from headrace.session.transaction import Transaction, digest_of
@@ -42,6 +43,8 @@ def create_rule(
     One that exists unchanged stays. `admit` may refuse to run it.
     """
     catalog = transaction.catalog
+    if not (statement.if_not_exists and catalog.has_rule(statement.name.text)):
+        define_inline(statement, transaction)
     bound = plan_rule(statement, catalog)
     rule = _rule(statement, bound, catalog, functions)
     name = rule.name
@@ -61,6 +64,25 @@ def create_rule(
     command = _command(rule, bound, catalog)
     admit(command)
     transaction.run(command, [rule.event])
+
+
+def define_inline(statement: rules.CreateRule, transaction: Transaction) -> None:
+    """Define the event that a rule has in place of a name; one that exists unchanged stays."""
+    if statement.inline is None:
+        return
+    catalog, name, rule = transaction.catalog, statement.event.text, statement.name.text
+    plan = plan_event(statement.inline, catalog)
+    event = Query(name, statement.inline.event_text, plan.schema, (), {"event": True})
+    if catalog.get(name) == event:
+        return
+    if statement.or_replace and catalog.has_rule(rule) and catalog.rule(rule).event == name:
+        catalog.remove(rule, "rule")  # it comes back with its new event
+        transaction.entries.append(Entry(f"DROP RULE {format_name(rule)}"))
+        catalog.replace(event, span=statement.name.span)
+    else:
+        catalog.add(event, span=statement.name.span)
+    shown = event.text.removeprefix("DETECT ")
+    transaction.entries.append(Entry(f"CREATE OR REPLACE EVENT {format_name(name)} AS {shown}", event))
 
 
 def enable_rule(statement: rules.EnableRule, transaction: Transaction) -> None:

@@ -50,7 +50,7 @@ from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.plans import migrate, said, set_plan
 from headrace.session.promises import check_promises, unshed_places
 from headrace.session.replacing import Kept, compare, replaced_by, with_state
-from headrace.session.rules import create_rule, create_sink, declare_event, enable_rule
+from headrace.session.rules import create_rule, create_sink, declare_event, define_inline, enable_rule
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.stints import with_activation
 from headrace.session.transaction import Transaction, digest_of
@@ -145,6 +145,7 @@ class Statements:
         if isinstance(statement, statements.CreateQuery):
             shown.append(explain(plan_select(statement.select, statement.text, catalog), form, catalog))
         elif isinstance(statement, rules.CreateRule):
+            define_inline(statement, transaction)
             shown.append(explain(plan_rule(statement, catalog).plan, form, catalog))
         self.prepare(statement, transaction)
         return shown

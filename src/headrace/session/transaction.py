@@ -17,8 +17,10 @@ from headrace.commands.running import Running
 from headrace.errors import NameFault
 from headrace.graph.graph import VertexId
 from headrace.language.names import did_you_mean
+from headrace.language.parser import parse
 from headrace.language.syntax import rules, statements, stints
 from headrace.language.syntax.names import Name
+from headrace.model.expressions.text import format_name
 from headrace.model.patterns.feedback import Intent
 from headrace.model.qos import format_qos
 from headrace.model.time import BEGIN, END
@@ -204,12 +206,26 @@ class Transaction:
             self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {name} does not exist"))
             return
         else:
-            removed = self.catalog.remove(name, kind, span=statement.name.span).name
+            gone = self.catalog.remove(name, kind, span=statement.name.span)
+            removed = gone.name
             self.entries.append(Entry(statement.text))
+            if isinstance(gone, Rule):
+                self._drop_inline(gone)
         if kind in ("QUERY", "RULE") and self._is_deployed(removed):  # a view is not
             self.running.pop(removed, None)
             self.send(DropQuery(removed))
         self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))
+
+    def _drop_inline(self, rule: Rule) -> None:
+        """Drop the event of a rule that has no name of its own, unless something else reads it."""
+        (written,) = parse(rule.text)
+        if (
+            isinstance(written, rules.CreateRule)
+            and written.inline is not None
+            and not self.catalog.readers(rule.event)
+        ):
+            self.catalog.remove(rule.event, "query")
+            self.entries.append(Entry(f"DROP EVENT {format_name(rule.event)}"))
 
     def _known(self, definition: Definition) -> Definition | None:
         """Return what the catalog has under the name of a definition, among those of its kind."""

@@ -9,9 +9,9 @@ from headrace.language.dialect import parse_expressions
 from headrace.language.reader import Reader
 
 
-def read_condition(reader: Reader, end: str, *, hint: str) -> tuple[exp.Expr, Span]:
-    """Read one condition up to the word `end`; return it and its place."""
-    tokens = reader.until(end)
+def read_condition(reader: Reader, *ends: str, hint: str) -> tuple[exp.Expr, Span]:
+    """Read one condition up to one of these words; return it and its place."""
+    tokens = reader.until(*ends)
     if not tokens:
         reader.fail("expected a condition", hint=hint)
     span = Span(tokens[0].start, tokens[-1].end + 1)

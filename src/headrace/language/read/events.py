@@ -17,7 +17,7 @@ from headrace.model.events import event as events
 from headrace.model.events.event import Context, Event, Mode, Retention
 from headrace.model.wall_clock import clock_name, parse_times, times_named
 
-_OPERATORS = (
+OPERATORS = (
     "SEQUENCE",
     "AND",
     "OR",
@@ -42,23 +42,29 @@ _HINT = (
 
 def read_detection(reader: Reader, offset: int) -> Detection:
     """Read an event expression with its conditions and its context."""
-    start = reader.here().start
-    expression = _Expression(reader)
-    event = expression.whole()
-    where = None
-    if reader.accept("WHERE"):
-        where, _ = read_condition(reader, "CONTEXT", hint="WHERE a.x = b.x")
-    context, _, names = (
-        read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
-    )
+    detection = read_inline(reader, offset)
     if not reader.done:
         before = reader.tokens[reader.position - 1].text.upper()
         if reader.word() == "(" and before in other_systems.EVENTS:
             reader.position -= 1  # a word of another system, such as SEQ(a, b), was taken for a name
             reader.fail("expected the name of an event", hint=_word_hint(reader.word()))
         reader.fail("the event should end here", hint=_word_hint(reader.word()))
-    end = reader.tokens[-1].end + 1
-    return Detection(reader.text, offset, event, tuple(expression.parts), where, context, names, Span(start, end))
+    return detection
+
+
+def read_inline(reader: Reader, offset: int, *ends: str) -> Detection:
+    """Read an event expression with its conditions and its context, behind which one of these words stands."""
+    start = reader.here().start
+    expression = _Expression(reader)
+    event = expression.whole()
+    where = None
+    if reader.accept("WHERE"):
+        where, _ = read_condition(reader, "CONTEXT", *ends, hint="WHERE a.x = b.x")
+    context, _, names = (
+        read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
+    )
+    span = Span(start, reader.tokens[reader.position - 1].end + 1)
+    return Detection(reader.text, offset, event, tuple(expression.parts), where, context, names, span)
 
 
 class _Expression:
@@ -167,7 +173,7 @@ class _Expression:
 
     def _primitive(self) -> Event:
         reader = self.reader
-        if reader.word() in _OPERATORS:
+        if reader.word() in OPERATORS:
             reader.fail("expected the name of an event", hint=_HINT)
         source = reader.name("an event")
         while reader.accept("."):
@@ -246,7 +252,7 @@ class _Expression:
 
 
 def _word_hint(word: str) -> str | None:
-    return did_you_mean(word, _OPERATORS, elsewhere=other_systems.EVENTS, otherwise=_HINT)
+    return did_you_mean(word, OPERATORS, elsewhere=other_systems.EVENTS, otherwise=_HINT)
 
 
 def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context, tuple[Name, ...], tuple[Name, ...]]:

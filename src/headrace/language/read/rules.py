@@ -9,7 +9,7 @@ from headrace.language.dialect import parse_expressions
 from headrace.language.names import did_you_mean
 from headrace.language.read.conditions import read_condition
 from headrace.language.read.create import read_columns, read_connector
-from headrace.language.read.events import read_context
+from headrace.language.read.events import OPERATORS, read_context, read_inline
 from headrace.language.read.options import read_effort
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import Name
@@ -26,6 +26,7 @@ from headrace.language.syntax.rules import (
     TurnClause,
     WebhookClause,
 )
+from headrace.language.syntax.statements import Detection
 from headrace.secrets import has_reference
 
 _RULE = (
@@ -46,7 +47,7 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
     name = reader.name("the rule's name")
     options, spans = read_effort(reader) if reader.accept("WITH") else ({}, {})
     reader.expect("ON", hint=_RULE)
-    event = reader.dotted("the event's name")
+    event, inline = _watched(reader, offset, name)
     context = _context(reader) if reader.word() == "CONTEXT" else None
     priority, deferred = 1, False
     while reader.word() in ("PRIORITY", "IMMEDIATE", "DEFERRED"):
@@ -88,7 +89,21 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
         if_not_exists=if_not_exists,
         options=options,
         option_spans=spans,
+        inline=inline,
     )
+
+
+def _watched(reader: Reader, offset: int, rule: Name) -> tuple[Name, Detection | None]:
+    """Read the name of an event, or an event expression, which gets a name."""
+    start = reader.position
+    is_called = reader.word() in OPERATORS and (reader.word(1) in ("(", "*") or reader.word() == "AT")
+    if reader.word() != "(" and not is_called:
+        name = reader.dotted("the event's name")
+        if reader.word() == "CONTEXT" or reader.word() not in OPERATORS:
+            return name, None
+    reader.position = start
+    detection = read_inline(reader, offset, *_CLAUSES)
+    return Name(f"{rule.text}_event", detection.span), detection
 
 
 def read_enabling(reader: Reader, offset: int) -> EnableRule:

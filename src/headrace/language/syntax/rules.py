@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlglot import exp
 
@@ -12,6 +12,9 @@ from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.model.events.event import Context
 from headrace.model.option import Option
 from headrace.model.schema import Schema
+
+if TYPE_CHECKING:
+    from headrace.language.syntax.statements import Detection
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,8 @@ class ContextClause:
 class CreateRule:
     """CREATE [OR REPLACE] RULE [IF NOT EXISTS] name [WITH (options)] ON event [CONTEXT ...] ... DO actions.
 
-    Before DO: [PRIORITY n] [IMMEDIATE | DEFERRED] [WHEN condition].
+    Before DO: [PRIORITY n] [IMMEDIATE | DEFERRED] [WHEN condition]. `inline` is an event expression in place of a name;
+    it is defined as an event called name_event.
     """
 
     text: str
@@ -96,6 +100,7 @@ class CreateRule:
     if_not_exists: bool
     options: dict[str, Option] = field(default_factory=dict)
     option_spans: dict[str, Span] = field(default_factory=dict)
+    inline: Detection | None = None
 
 
 @dataclass(frozen=True, slots=True)
