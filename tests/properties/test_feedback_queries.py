@@ -67,6 +67,7 @@ SHAPES = {
     "table_joins": queries.table_joins(),
     "memberships": queries.memberships(),
     "temporal_joins": queries.temporal_joins(),
+    "changelogs": queries.changelogs(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))
 Told = list[tuple[int, str, Pattern]]  # before which element, which query, what

@@ -55,6 +55,7 @@ SHAPES = {
     "table_joins": queries.table_joins(),
     "memberships": queries.memberships(),
     "temporal_joins": queries.temporal_joins(),
+    "changelogs": queries.changelogs(),
     "imputations": queries.imputations(),
     "modifiers": modifier_queries.modifiers(),
     "window_modifiers": modifier_queries.window_modifiers(),

@@ -79,7 +79,9 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
             return port not in _harmless_ports(spec)
         case specs.Distinct(span=span):
             return span > 0  # the next equal tuple has none before it
-        case specs.Suppress() | specs.Limit() | specs.Rank() | specs.SessionAggregate() | specs.Over():
+        case (
+            specs.Suppress() | specs.Limit() | specs.Rank() | specs.SessionAggregate() | specs.Over() | specs.Changes()
+        ):
             return True
         case specs.Deduplicate():
             return True

@@ -124,6 +124,10 @@ class _Lowering:
                 return self.add(asking, self.lower(node.input, seq=seq, expiry=expiry, paced=paced))
             case nodes.Aggregate():
                 return self._aggregate(node)
+            case nodes.Changes():
+                seq = is_base(node.input) and any(_needs_order(call) for call in node.calls)
+                changing = specs.Changes(node.keys, node.calls, node.ttl, node.columns, node.condition, node.change)
+                return self.add(changing, self.lower(node.input, seq=seq))
             case nodes.Distinct():
                 columns = _columns(node.schema)
                 return self.add(specs.Distinct(columns, node.span), self.lower(node.input))

@@ -6,6 +6,7 @@ Functions are not translated to sqlglot's classes, because the binder types them
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
@@ -33,6 +34,7 @@ from headrace.language.read.within_group import without_within_group
 from headrace.language.reader import SPELLED, no_type, span_of
 from headrace.language.size import check_written
 from headrace.language.syntax.clauses import EmitClause, FollowingClause, MannerClause, PaceClause, TemporalClause
+from headrace.model.time import parse_duration
 
 #: The longest name of a stream, query, column or anything else.
 MAX_NAME = 128
@@ -342,13 +344,48 @@ def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
 
 
 def _without_emit(tokens_: Sequence[Token]) -> tuple[Sequence[Token], EmitClause | None]:
-    """Return the tokens without EMIT CHANGES, EMIT FINAL or EMIT ON WINDOW CLOSE at their end, and what it was."""
-    words = [token.text.upper() for token in tokens_[-4:]]
+    """Return the tokens without EMIT CHANGES, EMIT FINAL or EMIT ON WINDOW CLOSE at their end, and what it was.
+
+    STATE TTL '1 day' may stand before or behind EMIT CHANGES.
+    """
+    end = tokens_[-1].end + 1 if tokens_ else 0
+    tokens_, ttl = _without_ttl(tokens_)
+    clause: EmitClause | None = None
     for form in _EMITS:
-        if tuple(words[-len(form) :]) == form and len(tokens_) > len(form):
+        words = tuple(token.text.upper() for token in tokens_[-len(form) :])
+        if words == form and len(tokens_) > len(form):
             first = tokens_[-len(form)]
-            clause = EmitClause(form[1] == "CHANGES", Span(first.start, tokens_[-1].end + 1))
-            return tokens_[: -len(form)], clause
+            clause = EmitClause(form[1] == "CHANGES", Span(first.start, end), None if ttl is None else ttl[0])
+            tokens_ = tokens_[: -len(form)]
+            break
+    if ttl is None:
+        tokens_, ttl = _without_ttl(tokens_)
+        if ttl is not None and clause is not None:
+            clause = replace(clause, ttl=ttl[0], span=Span(ttl[1].start, end))
+    if ttl is not None and (clause is None or not clause.changes):
+        raise SyntaxFault(
+            "STATE TTL belongs to EMIT CHANGES",
+            span=ttl[1],
+            hint="write ... GROUP BY id EMIT CHANGES STATE TTL '1 day', or leave it out: windows forget by themselves",
+        )
+    return tokens_, clause
+
+
+def _without_ttl(tokens_: Sequence[Token]) -> tuple[Sequence[Token], tuple[int, Span] | None]:
+    """Return the tokens without STATE TTL and a duration at their end, and that."""
+    for index in range(len(tokens_) - 3, max(0, len(tokens_) - 8), -1):
+        if [token.text.upper() for token in tokens_[index : index + 2]] == ["STATE", "TTL"]:
+            span = Span(tokens_[index].start, tokens_[-1].end + 1)
+            text = " ".join(token.text for token in tokens_[index + 2 :] if token.text.upper() != "INTERVAL")
+            try:
+                ttl = parse_duration(text)
+            except ValueError as error:
+                if tokens_[index + 2].token_type != TokenType.STRING:
+                    return tokens_, None  # two names
+                raise SyntaxFault(str(error), span=span, hint="write STATE TTL '1 day'") from error
+            if ttl <= 0:
+                raise SyntaxFault("STATE TTL must be longer than nothing", span=span, hint="write STATE TTL '1 day'")
+            return tokens_[:index], (ttl, span)
     return tokens_, None
 
 

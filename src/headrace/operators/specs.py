@@ -26,6 +26,7 @@ from headrace.operators.tuples.impute import Impute
 from headrace.operators.tuples.project import Project
 from headrace.operators.tuples.union import Union
 from headrace.operators.tuples.unnest import Unnest
+from headrace.operators.windows.changes import Changes
 from headrace.operators.windows.over import Over
 from headrace.operators.windows.panes import PaneAggregate, PartialAggregate
 from headrace.operators.windows.rows_window import RowsAggregate
@@ -34,7 +35,8 @@ from headrace.operators.windows.sliding import SlidingAggregate
 from headrace.operators.windows.while_window import WhileAggregate
 
 Spec: TypeAlias = (
-    Deduplicate
+    Changes
+    | Deduplicate
     | Detect
     | Distinct
     | Exchange

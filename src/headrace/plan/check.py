@@ -66,6 +66,12 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _table_join_faults(node)
         case nodes.Membership():
             yield from _membership_faults(node)
+        case nodes.Changes(input=below, keys=groups, calls=calls, columns=shown, condition=condition):
+            arguments = [arg for call in calls for arg in call.args]
+            yield from _faults_of([*(expr for _, expr in groups), *arguments], below.schema)
+            yield from _faults_of([expr for _, expr in shown], node.group_schema)
+            if condition is not None:
+                yield from _predicate_faults(condition, node.group_schema)
         case nodes.Detect():
             yield from _detect_faults(node)
         case nodes.Aggregate():

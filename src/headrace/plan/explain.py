@@ -71,6 +71,11 @@ def describe(node: Node) -> str:
         case nodes.Aggregate(window=window, keys=groups, calls=calls):
             computed = _clause(" ", ", ".join(map(_call, calls)))
             return f"Aggregate{computed} OVER {format_window(window)}{_clause(' GROUP BY ', format_columns(groups))}"
+        case nodes.Changes(keys=groups, calls=calls, ttl=ttl, columns=shown, condition=condition):
+            computed = _clause(" ", ", ".join(map(_call, calls)))
+            grouped = f"{computed}{_clause(' GROUP BY ', format_columns(groups))}"
+            having = _clause(" HAVING ", " AND ".join(_residual(condition)))
+            return f"Changes of {format_columns(shown)}:{grouped}{having} TTL {format_duration(ttl)}"
         case nodes.Distinct(span=span):
             return f"Distinct within {format_duration(span)}"
         case nodes.Deduplicate(by=by, span=span, last=last):

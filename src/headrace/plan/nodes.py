@@ -303,6 +303,34 @@ class Aggregate(Struct, frozen=True, tag="aggregate"):
         return Schema(keys + calls + bounds)
 
 
+class Changes(Struct, frozen=True, tag="changes"):
+    """How the row of each group changes: one or two rows for each instant at which it does, with the kind of change.
+
+    A row of a group is `columns` over keys and calls, as of all tuples up to an instant; there is none if `condition`
+    fails. A change is stamped with its instant. In the column `change` it is an insert, a delete (of the old row), or
+    update_before and update_after (the old and the new row). A group that has had no tuple for more than `ttl`
+    microseconds begins anew, and its old row stays.
+    """
+
+    input: Node
+    keys: tuple[tuple[str, Expr], ...]
+    calls: tuple[AggregateCall, ...]
+    ttl: int
+    columns: tuple[tuple[str, Expr], ...]
+    condition: Expr | None
+    change: str
+
+    @property
+    def group_schema(self) -> Schema:
+        """Return what `columns` and `condition` may read."""
+        keys = (Field(name, expr.type) for name, expr in self.keys)
+        return Schema((*keys, *(Field(call.name, call.type) for call in self.calls)))
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*(Field(name, expr.type) for name, expr in self.columns), Field(self.change, Type.STRING)))
+
+
 class Distinct(Struct, frozen=True, tag="distinct"):
     """Tuples without an equal one (all visible columns; NULL equals NULL) at most `span` microseconds before them.
 
@@ -458,6 +486,7 @@ Node: TypeAlias = (
     | Membership
     | Impute
     | Aggregate
+    | Changes
     | Distinct
     | Deduplicate
     | Over
@@ -486,6 +515,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
             | Membership()
             | Impute()
             | Aggregate()
+            | Changes()
             | Distinct()
             | Deduplicate()
             | Over()

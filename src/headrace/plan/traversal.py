@@ -78,6 +78,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             | nodes.Membership()
             | nodes.Impute()
             | nodes.Aggregate()
+            | nodes.Changes()
             | nodes.Distinct()
             | nodes.Deduplicate()
             | nodes.Over()
@@ -145,6 +146,14 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
                 keys=tuple((change(mine), change(theirs)) for mine, theirs in of_row),
                 compared=tuple((change(mine), change(theirs)) for mine, theirs in compared),
                 residual=optional(residual),
+            )
+        case nodes.Changes(keys=groups, calls=calls, columns=shown, condition=condition):
+            return replace(
+                node,
+                keys=tuple((name, change(expr)) for name, expr in groups),
+                calls=tuple(_replace_in_call(call, change) for call in calls),
+                columns=tuple((name, change(expr)) for name, expr in shown),
+                condition=optional(condition),
             )
         case nodes.Aggregate(input=below, window=window, keys=groups, calls=calls):
             named = tuple((name, change(expr)) for name, expr in groups)

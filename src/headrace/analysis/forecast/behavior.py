@@ -110,6 +110,8 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             passing = 1.0 / (rule.limit + 1) if isinstance(rule, Repeats) else PASSING
             kept = 0.0 if span else facts.groups * (rule.limit if isinstance(rule, Repeats) else 1)
             return Behavior((passing,), 2 * size, windows=(span,), kept=kept)
+        case specs.Changes():
+            return Behavior((2.0,), size, windows=(0.0,), kept=facts.groups, life=life)
         case specs.Membership():
             return Behavior(same, size + 1.0, life=life, values=inputs[0].values)
         case specs.TableJoin():

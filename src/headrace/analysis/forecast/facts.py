@@ -29,6 +29,7 @@ SERVICE: Mapping[str, float] = {
     "impute": 1e-7,
     "tablejoin": 2e-7,
     "membership": 2e-7,
+    "changes": 1e-6,
     "partialaggregate": 2e-7,
     "paneaggregate": 5e-6,
     "slidingaggregate": 4e-7,

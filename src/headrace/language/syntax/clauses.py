@@ -154,10 +154,11 @@ WindowClause: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class EmitClause:
-    """EMIT CHANGES, or EMIT FINAL or EMIT ON WINDOW CLOSE, at the end of a query."""
+    """EMIT CHANGES [STATE TTL '1 day'], or EMIT FINAL or EMIT ON WINDOW CLOSE, at the end of a query."""
 
     changes: bool
     span: Span
+    ttl: int | None = None
 
 
 def emit_of(query: exp.Expr) -> EmitClause | None:

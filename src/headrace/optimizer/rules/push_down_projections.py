@@ -83,6 +83,9 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             if name not in needed:  # the imputed column is not read
                 return (needed,), lambda new: new[0]
             return (_reads(needed - {name}, (value, *looked_up)),), lambda new: replace_inputs(node, new)
+        case nodes.Changes(keys=groups, calls=calls):
+            read = _reads(frozenset(), (expr for _, expr in groups), *(arg for call in calls for arg in call.args))
+            return (read,), lambda new: replace_inputs(node, new)
         case nodes.Membership(input=below, name=name):
             if name not in needed:  # nobody asks
                 return (needed,), lambda new: new[0]

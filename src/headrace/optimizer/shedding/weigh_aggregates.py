@@ -78,6 +78,7 @@ def _weigh(node: Node) -> Node | None:
         case (
             nodes.Aggregate()
             | nodes.Distinct()
+            | nodes.Changes()
             | nodes.MultiJoin()
             | nodes.SequenceJoin()
             | nodes.Detect()

@@ -29,6 +29,7 @@ from headrace.model.types import Type
 from headrace.model.window import Rows, While, Window
 from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping, is_grouped
+from headrace.plan.binding.changes import AGGREGATE_HINT, bind_changes
 from headrace.plan.binding.deduplication import bind_deduplicated, is_deduplication
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
@@ -100,6 +101,7 @@ def bind(
         ) from error
     check_plan(node, Span(0, len(text)))
     _check_emit(select, node)
+    _check_changes(select, node, ordered=bool(ordered or by_time))
     is_ordered = isinstance(node, nodes.Limit)  # the first tuples come in order anyway
     return nodes.Order(node, merge=ordered == "merge") if (ordered or by_time) and not is_ordered else node
 
@@ -107,11 +109,31 @@ def bind(
 def _check_emit(select: exp.Expr, node: Node) -> None:
     """Refuse EMIT CHANGES over an aggregate: its results would be corrected as tuples come."""
     clause = emit_of(select)
-    if clause is not None and clause.changes and any(isinstance(part, nodes.Aggregate) for part in walk(node)):
+    parts = list(walk(node))
+    if clause is not None and clause.ttl is not None and not any(isinstance(part, nodes.Changes) for part in parts):
+        raise NotSupported(
+            "STATE TTL needs a GROUP BY without a window",
+            span=clause.span,
+            hint="leave it out: this query keeps what its windows hold",
+        )
+    if clause is not None and clause.changes and any(isinstance(part, nodes.Aggregate) for part in parts):
         raise NotSupported(
             "an aggregate has no EMIT CHANGES: its result comes once, when the window is complete",
             span=clause.span,
             hint="leave it out, or write EMIT FINAL; [RANGE 5 MINUTES SLIDE TUPLE] gives a result with every tuple",
+        )
+
+
+def _check_changes(select: exp.Expr, node: Node, *, ordered: bool) -> None:
+    """Refuse what would take the changes of a changelog apart."""
+    clause = emit_of(select)
+    if clause is None or not any(isinstance(part, nodes.Changes) for part in walk(node)):
+        return
+    if ordered or not isinstance(node, nodes.Changes):
+        raise NotSupported(
+            "the changes of a GROUP BY cannot have ORDER BY, LIMIT, DISTINCT or UNION",
+            span=clause.span,
+            hint="leave it out: the changes of a group come in order; another query can read them and go on",
         )
 
 
@@ -345,6 +367,9 @@ def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> 
 
 
 def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None) -> Node:
+    emit = emit_of(select)
+    if emit is not None and emit.changes and not source.clauses and len(source.streams) == 1 and modifiers is None:
+        return bind_changes(select, source, env, emit, _outputs)
     window = _window(source, env)
     grouping = Grouping(select, source, env, modifiers)
     if (call := source.streams[0].call) is not None:
@@ -373,7 +398,7 @@ def _window(source: Source, env: Environment) -> Window:
     first = source.streams[0]
     if not source.clauses:
         raise UnboundedStateFault(
-            f"an aggregate over {first.names[0]} needs a window", span=first.span, hint=WINDOW_HINT
+            f"an aggregate over {first.names[0]} needs a window", span=first.span, hint=AGGREGATE_HINT
         )
     if len(source.streams) > 1:
         return joined_window(source.clauses)

@@ -53,7 +53,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset(name for name, own in zip(names, right.schema.names, strict=True) if own in known)
         case nodes.Aggregate():
             return frozenset({"window_end"})
-        case nodes.Join() | nodes.MultiJoin() | nodes.Detect() | nodes.Suppress():
+        case nodes.Join() | nodes.MultiJoin() | nodes.Detect() | nodes.Suppress() | nodes.Changes():
             return frozenset()
 
 

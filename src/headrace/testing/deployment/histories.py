@@ -247,16 +247,24 @@ NAMED = """CREATE QUERY named AS SELECT s.k, s.v, n.name FROM s LEFT JOIN names 
 CREATE QUERY unnamed AS
   SELECT k, count(*) AS n, window_end FROM s [RANGE 2 SECONDS] WHERE k NOT IN (SELECT k FROM names) GROUP BY k
   INTO FILES (path '{out}/unnamed', format 'json');"""
+CHANGES = """CREATE QUERY totals AS SELECT k, count(*) AS n, sum(v) AS total FROM s GROUP BY k HAVING sum(v) <> 12
+  EMIT CHANGES STATE TTL '3 s' INTO FILES (path '{out}/totals', format 'json');
+CREATE TABLE newest (k INT, v INT, PRIMARY KEY (k)) FROM t;
+CREATE QUERY valued AS
+  SELECT s.k, s.v, n.v AS value FROM s LEFT JOIN newest FOR SYSTEM_TIME AS OF s.at AS n ON s.k = n.k
+  INTO FILES (path '{out}/valued', format 'json');"""
 REFRESHED = History(
-    "a table that is read again",
+    "a table that is read again, one of a stream, and groups that change",
     (
         Write("names.csv", "k,name\n1,one\n"),
         Execute(
             STREAMS
             + "CREATE TABLE names (k INT, name STRING) FROM FILES (path '{tables}/names.csv') REFRESH '1 s';"
             + NAMED
+            + CHANGES
         ),
         Push("s", FIRST),
+        Push("t", SECOND),
         Write("names.csv", "k,name\n2,two\n"),
         Push("s", SECOND),
         Write("names.csv", "k,name\nnothing that is a number,two\n"),

@@ -16,6 +16,7 @@ from headrace.model.time import END
 from headrace.model.window import Extent
 from headrace.plan import nodes
 from headrace.plan.nodes import Node
+from headrace.testing.oracle.changes import changes
 from headrace.testing.oracle.events import detect
 from headrace.testing.oracle.expressions import value_of
 from headrace.testing.oracle.partitions import deduplicate, over
@@ -66,6 +67,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return [_imputed(node, row, tables) for row in _rows(source, streams, tables)]
         case nodes.Aggregate(input=source):
             return aggregate(node, _rows(source, streams, tables))
+        case nodes.Changes(input=source):
+            return changes(node, _rows(source, streams, tables))
         case nodes.Distinct(input=source, span=span):
             return _distinct(_rows(source, streams, tables), span)
         case nodes.Deduplicate(input=source):

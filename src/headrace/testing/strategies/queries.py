@@ -383,6 +383,29 @@ def temporal_joins(draw: DrawFn) -> str:
 
 
 @st.composite
+def changelogs(draw: DrawFn) -> str:
+    """Draw a GROUP BY without a window, whose groups begin anew after a while."""
+    stream = draw(st.sampled_from(STREAMS))
+    group = draw(st.sampled_from(["item", "item, n % 2", ""]))
+    shown = draw(
+        st.sampled_from(
+            [
+                "count(*) AS c, max(n) AS m",
+                "min(n) AS m",
+                "sum(n) AS s, first(n) AS f",
+                "count(DISTINCT n) AS d, 1 AS one",
+            ]
+        )
+    )
+    keys = f"item, {shown}" if group == "item" else shown
+    having = draw(st.sampled_from(["", "", " HAVING max(n) < 3", " HAVING count(*) % 2 = 1"]))
+    where = draw(_where(_names(stream)))
+    grouped = f" GROUP BY {group}" if group else ""
+    ttl = draw(st.integers(1, 9))
+    return f"SELECT {keys} FROM {stream.name}{where}{grouped}{having} EMIT CHANGES STATE TTL '{ttl} s'"
+
+
+@st.composite
 def memberships(draw: DrawFn) -> str:
     """Draw IN and EXISTS with a sub-query on the stored table: in WHERE, in SELECT, below a window."""
     stream = draw(st.sampled_from(STREAMS))
