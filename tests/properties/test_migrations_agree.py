@@ -63,9 +63,9 @@ class Changes(RuleBasedStateMachine):
     def advance(self) -> None:
         self.run.operator.advance()
 
-    @rule()
-    def restore(self) -> None:
-        self.run.restore()
+    @rule(loses_derived=st.booleans())
+    def restore(self, loses_derived: bool) -> None:
+        self.run.restore(loses_derived=loses_derived)
 
     @invariant()
     def nothing_is_missing_or_too_much(self) -> None:

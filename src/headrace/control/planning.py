@@ -44,7 +44,7 @@ COSTS = Costs(
     match=75e-9,
     step=300e-6,
     stored_byte=10e-9,
-    derived_byte=10e-9,
+    derived_byte=3e-9,  # encoded, and written to a file
     row=24.0,
 )
 #: The weight of the newest look in the factor, and its limits.

@@ -17,6 +17,9 @@ from headrace.model.time import BEGIN
 #: State is immutable chunks of columns by name. A chunk object that is still the same object has not changed, so only
 #: new objects are written; a name that is gone is removed. Chunks stay below about 1 MB where the operator can choose.
 State: TypeAlias = Mapping[str, pl.DataFrame]
+#: The names of chunks that an operator can compute from its other chunks begin with this. They may be missing at a
+#: restart, all of them or none.
+DERIVED = "~"
 
 
 class Operator(ABC):

@@ -24,6 +24,7 @@ from headrace.operators.multijoin.program import Program
 from headrace.operators.multijoin.seen import How
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.multijoin.tracks import OldTrack, Range, Track
+from headrace.operators.operator import DERIVED
 
 Shape: TypeAlias = Literal["one key", "chain", "star", "cycle", "cross", "two keys", "text", "terms"]
 SHAPES: tuple[Shape, ...] = ("one key", "chain", "star", "cycle", "cross", "two keys", "text", "terms")
@@ -136,11 +137,12 @@ class Run:
         self.changes += 1
         self.operator.use(self.changes, tree, how, portion)
 
-    def restore(self) -> None:
-        """Go on with a new operator from the saved state."""
+    def restore(self, *, loses_derived: bool = False) -> None:
+        """Go on with a new operator from the saved state, perhaps without what follows from the rest."""
         state = {
             name: Page.decode(Page(chunk).encode()).rows if chunk.width else chunk
             for name, chunk in self.operator.state().items()
+            if not (loses_derived and name.startswith(DERIVED))
         }
         self.operator = self.build(self.spec)
         self.operator.restore(state)
@@ -250,7 +252,7 @@ def try_once(
         if random_.random() < 0.4:
             run.operator.advance()
         if random_.random() < 0.1:
-            run.restore()
+            run.restore(loses_derived=random_.random() < 0.5)
     return run
 
 

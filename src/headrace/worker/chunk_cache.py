@@ -1,9 +1,9 @@
 """Large chunks of state as memory-mapped files, shared by the worker processes of one machine.
 
-The state store is authoritative. The cache saves sending a large state through a socket whenever a bucket changes
-worker, and lets the system page out what is not in use, so that state may be larger than memory. A file is named by the
-digest of its bytes. So it does not matter which attempt of a task, which bucket or which deployment has written it, and
-every file may be deleted at any time.
+The state store is authoritative, but for chunks that operators can compute from others. The cache saves sending a large
+state through a socket whenever a bucket changes worker, and lets the system page out what is not in use, so that state
+may be larger than memory. A file is named by the digest of its bytes. So it does not matter which attempt of a task,
+which bucket or which deployment has written it, and every file may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -81,8 +81,10 @@ class ChunkCache:
         try:
             with pa.memory_map(str(path)) as file:
                 size, table = file.size(), pa.ipc.open_stream(file).read_all()
-        except (OSError, pa.ArrowException):
-            return None  # it is not there, or not whole; the state store has it
+        except (OSError, pa.ArrowException):  # it is not there, or damaged, and then it makes room for a whole one
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            return None
         frame = pl.from_arrow(table, rechunk=False)
         assert isinstance(frame, pl.DataFrame)
         _touch(path)

@@ -3,6 +3,9 @@
 A chunk that is the same object as when it was written is not written again. Large chunks are also files that the
 workers of a machine map. The manifest names them by their digests, and the version of a save contains the digest of the
 manifest: it stands for all that was saved. Two attempts of a task may save the same micro-batch in different chunks.
+
+Large chunks that an operator can compute from its others (`DERIVED`) are files only. If one of them is missing, none of
+them is given to the operator.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from msgspec import Struct
 from headrace.engine.remembered import Remembered
 from headrace.errors import HostFault
 from headrace.graph.graph import VertexId
-from headrace.operators.operator import State
+from headrace.operators.operator import DERIVED, State
 from headrace.storage import sealed
 from headrace.worker.chunk_cache import ChunkCache, Mapped, decode_chunk, digest_of, encode_chunk
 
@@ -56,19 +59,29 @@ class Manifest(Struct):
     stored: dict[str, int]
     extra: Extra
     digests: dict[str, bytes] = {}  # of those in `stored`; earlier versions wrote none
+    derived: dict[str, bytes] = {}  # digests of those that are in the cache alone
 
 
 _manifest = msgspec.msgpack.Decoder(Manifest)
 
 
 class Saved(NamedTuple):
-    """A chunk as it was last written: its bytes if in the manifest, else its digest; its size and micro-batch."""
+    """A chunk as it was last written: its bytes if in the manifest, else its digest; its size and micro-batch.
+
+    `is_cached` if it is in the cache alone.
+    """
 
     frame: pl.DataFrame
     inline: bytes | None
     digest: bytes
     size: int
     batch: int
+    is_cached: bool = False
+
+    @property
+    def is_stored(self) -> bool:
+        """Return whether the chunk is a value of its own in the store."""
+        return self.inline is None and not self.is_cached
 
 
 class SavedState:
@@ -94,6 +107,7 @@ class SavedState:
                 self._chunks[full] = Saved(decode_chunk(data), data, b"", len(data), batch)
             for full, number in manifest.stored.items():
                 self._chunks[full] = self._stored(full, number, manifest.digests.get(full), store)
+            lost = self._load_derived(manifest.derived, batch)
         except (ValueError, LookupError, TypeError) as error:  # DecodeError is a ValueError
             raise HostFault(
                 f"the state of bucket {self._number} is damaged: {error}",
@@ -102,7 +116,8 @@ class SavedState:
         state: dict[VertexId, dict[str, pl.DataFrame]] = {}
         for full, saved in self._chunks.items():
             name, _, chunk = full.partition("/")
-            state.setdefault(name, {})[chunk] = saved.frame
+            if name not in lost or not chunk.startswith(DERIVED):
+                state.setdefault(name, {})[chunk] = saved.frame
         return state, manifest.extra
 
     def save(
@@ -144,6 +159,17 @@ class SavedState:
     def close(self) -> None:
         """Release all chunks."""
         self._chunks = {}
+
+    def _load_derived(self, derived: Mapping[str, bytes], batch: int) -> set[VertexId]:
+        """Read chunks from the cache; return the vertices of which some are missing."""
+        lost: set[VertexId] = set()
+        for full, digest in derived.items():
+            mapped = self._cache.get(digest)
+            if mapped is None:
+                lost.add(full.partition("/")[0])
+            else:
+                self._chunks[full] = Saved(mapped.frame, None, digest, mapped.size, batch, is_cached=True)
+        return lost
 
     def _stored(self, full: str, batch: int, digest: bytes | None, store: Store) -> Saved:
         mapped = None if digest is None else self._cache.get(digest)
@@ -187,19 +213,22 @@ class SavedState:
                 if before is not None and before.digest == digest:
                     kept[full] = before._replace(frame=frame)  # another object with the same content
                     continue
-                kept[full] = Saved(frame, None, digest, len(data), batch)
                 self._cache.put(digest, data)
-                yield full, data
+                is_cached = chunk.startswith(DERIVED) and self._cache.directory is not None
+                kept[full] = Saved(frame, None, digest, len(data), batch, is_cached)
+                if not is_cached:
+                    yield full, data
         removed += [
             full
             for full, saved in self._chunks.items()
-            if saved.inline is None and (full not in kept or kept[full].inline is not None)
+            if saved.is_stored and (full not in kept or not kept[full].is_stored)
         ]
         manifest = Manifest(
             inline={full: saved.inline for full, saved in kept.items() if saved.inline is not None},
-            stored={full: saved.batch for full, saved in kept.items() if saved.inline is None},
+            stored={full: saved.batch for full, saved in kept.items() if saved.is_stored},
             extra=extra,
-            digests={full: saved.digest for full, saved in kept.items() if saved.inline is None},
+            digests={full: saved.digest for full, saved in kept.items() if saved.is_stored},
+            derived={full: saved.digest for full, saved in kept.items() if saved.is_cached},
         )
         encoded = sealed.seal(msgspec.msgpack.encode(manifest))
         yield "manifest", encoded

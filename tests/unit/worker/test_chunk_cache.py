@@ -134,3 +134,45 @@ def test_the_cache_of_a_machine_is_on_the_scratch_disk_of_its_executor() -> None
         "/a/blockmgr-1/headrace-chunks"
     )
     assert machine_cache({}).directory is None
+
+
+def test_derived_chunks_are_files_only_and_come_back_from_them(tmp_path: Path) -> None:
+    cache, store = ChunkCache(tmp_path), MemoryStore()
+    saved = save(SavedState(0, cache), 1, store, **{"a": frame(0), "~ab": frame(1), "~small": frame(2, 3)})
+    assert "vertex/a" in store.values
+    assert "vertex/~ab" not in store.values
+    assert load(store, cache)["~ab"].equals(frame(1))
+    save(saved, 2, store, **{"a": frame(0), "~ab": frame(5)})
+    assert {name: chunk["x"][0] for name, chunk in load(store, cache).items()} == {"a": 0, "~ab": 5}
+
+
+@pytest.mark.parametrize("damage", ["delete", "truncate"])
+def test_if_a_file_of_a_derived_chunk_is_missing_or_damaged_none_of_the_vertex_is_given(
+    tmp_path: Path, damage: str
+) -> None:
+    cache, store = ChunkCache(tmp_path), MemoryStore()
+    chunks = {"a": frame(0), "~ab": frame(1), "~cd": frame(2), "~small": frame(3, 3)}
+    save(SavedState(0, cache), 1, store, **chunks)
+    (path,) = (path for path in tmp_path.iterdir() if path.stem == digest_of(encode_chunk(frame(1))).hex())
+    if damage == "delete":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:100])
+    chunk_cache._mapped.clear()
+    again = SavedState(0, cache)
+    assert set(again.load(store)[0]["vertex"]) == {"a"}
+    save(again, 2, store, **{"a": frame(0), "~ab": frame(1)})  # computed again
+    assert set(load(store, cache)) == {"a", "~ab"}
+
+
+def test_without_a_cache_derived_chunks_are_stored_like_others_and_leave_the_store_once_there_is_one(
+    tmp_path: Path,
+) -> None:
+    store = MemoryStore()
+    save(SavedState(0, None), 1, store, **{"~ab": frame(1)})
+    assert "vertex/~ab" in store.values
+    cached = SavedState(0, ChunkCache(tmp_path))
+    cached.load(store)
+    save(cached, 2, store, **{"~ab": frame(2)})
+    assert "vertex/~ab" not in store.values
+    assert load(store, ChunkCache(tmp_path))["~ab"].equals(frame(2))

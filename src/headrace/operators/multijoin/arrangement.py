@@ -14,7 +14,7 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import END
 from headrace.operators.arrays import KEY, Array
-from headrace.operators.operator import State
+from headrace.operators.operator import DERIVED, State
 from headrace.operators.state.sorted_chunk import Chunk
 from headrace.operators.state.sorted_side import SortedSide
 
@@ -105,25 +105,39 @@ class Arrangement:
         return {name: chunk for side in self._sides.values() for name, chunk in side.state().items()}
 
     def restore(self, state: State) -> None:
+        state = self._as_stored(state)
         self._sides = {}
-        for epoch in sorted(_epochs(state, f"{self.place}@")):
+        for epoch in sorted(_epochs(state, f"{self._name}@")):
             self._sides[epoch] = self._side(epoch)
-            self._sides[epoch].restore(self._as_stored(state, f"{self.place}@{epoch}/"))
+            self._sides[epoch].restore(state)
 
-    def _as_stored(self, state: State, prefix: str) -> State:
-        """Return the state with the columns of today; earlier versions stored a key once for each input."""
+    @property
+    def _name(self) -> str:
+        """Joined rows follow from those of the inputs."""
+        return str(self.place) if self.place.is_base else f"{DERIVED}{self.place}"
+
+    def _as_stored(self, state: State) -> State:
+        """Return the state with the names and columns of today.
+
+        Earlier versions did not mark joined rows as derived, and stored a key once for each input.
+        """
         if self.place.is_base:
             return state
-        own = {name: state[name] for name in state if name.startswith(prefix)}
+        prefix = f"{self.place}@"
+        own = {f"{DERIVED}{name.removeprefix(DERIVED)}": state[name] for name in state if _is_of(name, prefix)}
         rows = {name: chunk for name, chunk in own.items() if KEY in chunk.columns}
         return own | {n: c if c.columns == self.stored else c.select(self.stored) for n, c in rows.items()}
 
     def _side(self, epoch: int) -> SortedSide:
-        return SortedSide(f"{self.place}@{epoch}", self._columns, preserved=False)
+        return SortedSide(f"{self._name}@{epoch}", self._columns, preserved=False)
 
     def _tidy(self) -> None:
         """Forget epochs without rows."""
         self._sides = {epoch: side for epoch, side in self._sides.items() if next(side.chunks(), None) is not None}
+
+
+def _is_of(name: str, prefix: str) -> bool:
+    return name.removeprefix(DERIVED).startswith(prefix)
 
 
 def _epochs(names: Iterable[str], prefix: str) -> set[int]:

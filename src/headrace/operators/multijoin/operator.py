@@ -66,6 +66,7 @@ class MultiJoinOperator(Operator):
         self._frontier = Frontier(len(spec.inputs))
         self._promised = BEGIN
         self._bounds: pl.DataFrame | None = None
+        self._counted: tuple[dict[str, int], pl.DataFrame] = {}, pl.DataFrame()  # joined rows, as they are saved
         self._counters = Counters(len(spec.inputs))
         self._arrangements: dict[Place, Arrangement] = {}
         self._next: Program | None = None  # of the tree that a change of plan leads to
@@ -318,7 +319,11 @@ class MultiJoinOperator(Operator):
         if self._plan is None:
             self._plan = pl.DataFrame({"plan": [msgspec.json.encode(self._setting).decode()]})
         chunks = [arrangement.state() for arrangement in self._arrangements.values()]
-        return {"bounds": self._bounds, "plan": self._plan} | {n: c for some in chunks for n, c in some.items()}
+        counted = {str(place): len(rows) for place, rows in self._arrangements.items() if not place.is_base}
+        if counted != self._counted[0]:
+            self._counted = counted, pl.DataFrame({"place": list(counted), "rows": list(counted.values())})
+        own = {"bounds": self._bounds, "plan": self._plan} | ({"joined": self._counted[1]} if counted else {})
+        return own | {name: chunk for some in chunks for name, chunk in some.items()}
 
     def restore(self, state: State) -> None:
         self._bounds, plan = state.get("bounds"), state.get("plan")
@@ -336,6 +341,24 @@ class MultiJoinOperator(Operator):
         for arrangement in self._arrangements.values():
             arrangement.restore(state)
         self._plan = plan
+        if (joined := state.get("joined")) is not None and not self._is_whole(dict(joined.iter_rows())):
+            self._compute_joined()
+
+    def _is_whole(self, joined: dict[str, int]) -> bool:
+        """Return whether all joined rows that were saved are there."""
+        return all(
+            place.is_base or len(arrangement) == joined.get(str(place), 0)
+            for place, arrangement in self._arrangements.items()
+        )
+
+    def _compute_joined(self) -> None:
+        """Compute all joined rows from those of the inputs; a change of plan that is under way ends with that."""
+        setting, program = self._setting, self._next or self._program
+        if setting.migration is not None:
+            setting = Setting(setting.migration.tree, setting.number, setting.epoch)
+        self._arrangements = {place: rows for place, rows in self._arrangements.items() if place.is_base}
+        self._build(program, [place for place in program.places if place not in self._arrangements])
+        self._use(setting, program)
 
     def purge(self, port: int, pattern: Pattern) -> int:
         names = dict(zip(self._spec.inputs[port].names, self._spec.names[port], strict=True))

@@ -135,9 +135,11 @@ def test_states_of_earlier_versions_which_store_a_key_for_each_input_are_restore
     for port in range(2):
         run.push(port, [Tuple(port, 1, {"id": port, "k": 3, **row})])
     state = dict(run.operator.state())
-    (name,) = (name for name in state if name.startswith("0.1:"))
+    (name,) = (name for name in state if name.startswith("~0.1:"))
     assert "k1" not in state[name].columns
-    state[name] = state[name].with_columns(pl.col("k0").alias("k1")).select(*reversed(state[name].columns), "k1")
+    rows = state.pop(name)
+    state[name[1:]] = rows.with_columns(pl.col("k0").alias("k1")).select(*reversed(rows.columns), "k1")
+    del state["joined"]
     run.operator = MultiJoinOperator(run.spec)
     run.operator.restore(state)
     run.push(0, [Tuple(0, 2, {"id": 9, "k": 3, **row})])  # its pairs are merged with those that were restored

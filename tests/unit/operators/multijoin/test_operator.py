@@ -227,6 +227,35 @@ def test_stepwise_builds_a_portion_at_a_time_and_survives_a_restart_between_them
     assert run.difference() == (0, 0)
 
 
+@pytest.mark.parametrize("how", STRATEGIES)
+def test_joined_rows_that_are_lost_are_computed_from_those_of_the_inputs(how: How) -> None:
+    run, ids, chance = Run(join_of("one key", [100, 100, 100])), iter(range(10**6)), random.Random(1)
+    for now in range(20):
+        for port in range(3):
+            run.push(port, random_tuples(chance, ids, port, [now]))
+        if now == 10:
+            run.change(Branch((0, Branch((1, 2)))), how, 2)
+        run.operator.advance()
+        if now in (5, 12, 15):
+            before = run.operator.seen(sample=False).migration
+            assert (before is None) is (how == "moving" or now != 12)
+            run.restore(loses_derived=True)
+            after = run.operator.seen(sample=False)
+            assert after.built > 0
+            assert after.migration is None, "a change that was under way is through"
+    assert run.operator.tree == Branch((0, Branch((1, 2))))
+    assert run.difference() == (0, 0)
+
+
+def test_joined_rows_that_are_there_are_not_computed_again() -> None:
+    run, ids, chance = Run(join_of("one key", [100, 100, 100])), iter(range(10**6)), random.Random(1)
+    for now in range(10):
+        for port in range(3):
+            run.push(port, random_tuples(chance, ids, port, [now]))
+    run.restore()
+    assert run.operator.seen(sample=False).built == 0
+
+
 def test_a_change_during_a_change_begins_again_from_the_inputs() -> None:
     run, ids, chance = Run(join_of("one key", [9, 9, 9, 9])), iter(range(10**6)), random.Random(2)
     trees = [flat(4), Branch((Branch((0, 1)), Branch((2, 3)))), left_deep([3, 1, 0, 2]), left_deep([0, 2, 1, 3])]
