@@ -1,5 +1,7 @@
 """Run one session to its end; started by the crash tests as a process of its own, so that it can be killed."""
 
+import os
+import random
 import sys
 import time
 from collections import Counter
@@ -14,6 +16,8 @@ TREES = ("(x (y z))", "((x z) y)", "((x y) z)", "mjoin")
 STRATEGIES = {"stepwise": "STEPWISE WITHIN '20 us'", "parallel": "PARALLEL TRACK", "moving": "MOVING STATE"}
 #: Changes of plan of one process, each in a micro-batch of its own.
 CHANGES = 6
+#: Micro-batches of one process in which parcels move.
+MOVES = 12
 
 
 def migrate(session: Session) -> None:
@@ -26,6 +30,17 @@ def migrate(session: Session) -> None:
         tree = TREES[len(done) % len(TREES)]
         session.execute(f"ALTER QUERY triples MIGRATE TO '{tree}' USING {STRATEGIES[how]}")
         wait_until(lambda: len(log.all()) > len(done), 60)  # noqa: B023  the first may be planned before the kill
+
+
+def move(session: Session, queries: str) -> None:
+    """Move parcels of these queries back and forth, a third of them at a time, in every micro-batch."""
+    chance, buckets = random.Random(os.getpid()), session.deployment.buckets
+    for _ in range(MOVES):
+        before = session.deployment.delivery.commands
+        for query in queries.split(","):
+            parcels = ", ".join(map(str, chance.sample(range(64 * len(buckets)), 80)))
+            session.execute(f"MOVE PARCELS {parcels} OF {query} TO BUCKET {chance.choice(buckets)}")
+        wait_until(lambda: session.deployment.delivery.commands > before, 60)  # noqa: B023
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:
@@ -46,6 +61,9 @@ def main() -> None:
     session.execute(text)
     if "migrating" in options:
         migrate(session)
+    for option in options:
+        if option.startswith("moving="):
+            move(session, option.removeprefix("moving="))
     if "waiting" in options:  # until it is killed; a drained checkpoint takes no other queries
         session.deployment.wait()
     session.drain()

@@ -15,7 +15,7 @@ from headrace.cli.live_session import allow_python, beside, python_option, state
 from headrace.cli.output import faults, out
 from headrace.errors import HeadraceError, Span
 from headrace.language.parser import parse
-from headrace.language.syntax import rules, statements, stints
+from headrace.language.syntax import parcels, rules, statements, stints
 from headrace.session import Session
 
 Form: TypeAlias = Literal["text", "json"]
@@ -89,7 +89,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 continue
             case statements.Alter() | statements.AlterPromises() | statements.Migrate() | statements.ResetFrontier():
                 continue
-            case statements.Tell() | stints.TurnQuery():
+            case statements.Tell() | parcels.MoveParcels() | stints.TurnQuery():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

@@ -301,6 +301,23 @@ class UseTable(Struct, frozen=True, tag="use_table"):
     digest: str
 
 
+class Allot(Struct, frozen=True, tag="allot", omit_defaults=True):
+    """Let parcels of the keys of some vertices go to other buckets, with their state.
+
+    `vertices` are those with state that lie together; those behind them follow. `number` is one per change of the
+    allotment `name`: one that is not higher than the last does nothing. `parcels` is how many there are of all keys,
+    `buckets` are all, in their order.
+    """
+
+    name: str
+    number: int
+    vertices: tuple[VertexId, ...]
+    parcels: int
+    buckets: tuple[int, ...]
+    moves: dict[int, int]  # buckets by parcel
+    auto: bool = False  # whether the system chose the moves
+
+
 Command: TypeAlias = (
     AddQuery
     | DropQuery
@@ -319,6 +336,7 @@ Command: TypeAlias = (
     | UseShedders
     | UseTree
     | UseTable
+    | Allot
 )
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

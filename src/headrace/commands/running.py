@@ -7,8 +7,10 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from headrace.commands.allotments import Allotment, allotted, names_of
 from headrace.commands.command import (
     AddQuery,
+    Allot,
     Command,
     Cost,
     Drain,
@@ -106,6 +108,7 @@ class Running(Struct, frozen=True):
     frontiers: dict[str, Frontier] = {}  # of streams that were reset
     trees: dict[VertexId, UseTree] = {}  # the last change of plan of each join of several inputs
     tables: dict[str, str] = {}  # the digests of tables that are read again, by key
+    allotments: dict[str, Allotment] = {}  # where parcels of keys are, if not where their hash puts them
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
@@ -146,6 +149,8 @@ class Running(Struct, frozen=True):
                 return _use_tree(state, command)
             case UseTable(key=key, digest=digest):
                 return replace(state, tables={**self.tables, key: digest}) if key in self.tables else state
+            case Allot():
+                return replace(state, allotments=allotted(_of_known(state), command))
 
     def _deferrals_after(self, command: Command) -> tuple[Deferral, ...]:
         """Return the deferrals without those of vertices that a query comes to share or leaves with this command."""
@@ -161,7 +166,7 @@ class Running(Struct, frozen=True):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
             case EndQuery() | Drain() | ResetFrontier() | Set() | SetPromises() | SendFeedback():
                 return self.deferrals
-            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders() | UseTree() | UseTable():
+            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders() | UseTree() | UseTable() | Allot():
                 return self.deferrals
         vertices = {vertex.id for graph in touched for vertex in graph}
         return tuple(deferral for deferral in self.deferrals if deferral.vertex not in vertices)
@@ -196,6 +201,11 @@ class Running(Struct, frozen=True):
     def added(self) -> tuple[AddQuery, ...]:
         """Return all queries that were added and not dropped: on, off or failed."""
         return (*self.known, *(failed.added for failed in self.failed))
+
+    @property
+    def allotted(self) -> dict[VertexId, str]:
+        """Return the allotment of each vertex that has one of its own."""
+        return names_of(self.allotments.values())
 
     def watched(self) -> dict[VertexId, str]:
         """Return the outputs of the graphs that start or stop queries, each with the query it is for."""
@@ -354,9 +364,10 @@ def _stop(state: Running, name: str, number: int, suspension: Suspension | None)
     """
     for query in state.queries:
         if query.query == name and query.number == number:
-            closed, early = closing(query), state.early_of(name)
+            closed, early = closing(query, state), state.early_of(name)
             queries, others = _without(state.queries, name), _without(state.early, name)
             ended = replace(state, queries=queries, early=others, ending=(*state.ending, closed))
+            ended = replace(ended, allotments=_carried(state, query, closed))
             if suspension is not None:
                 ending, stopped = (*ended.ending, *early), (*state.stopped, [closed, *early][-1])
                 return replace(ended, ending=ending, stopped=stopped, suspended={**state.suspended, name: suspension})
@@ -392,6 +403,32 @@ def _use_tree(state: Running, change: UseTree) -> Running:
     return replace(state, trees={**kept, change.vertex: change})
 
 
+def _of_known(state: Running) -> dict[str, Allotment]:
+    """Return the allotments of vertices that are still there."""
+    if not state.allotments:
+        return {}
+    watched = (graph for query in state.known for graph in query.activation.watched)
+    graphs = (*(query.graph for query in (*state.working, *state.stopped)), *watched)
+    vertices = {vertex.id for graph in graphs for vertex in graph}
+    return {
+        name: allotment for name, allotment in state.allotments.items() if not vertices.isdisjoint(allotment.vertices)
+    }
+
+
+def _carried(state: Running, before: AddQuery, after: AddQuery) -> dict[str, Allotment]:
+    """Return the allotments if the state of a query's vertices goes on under the names of a stint that ends."""
+    if not state.allotments or before.graph == after.graph:
+        return state.allotments
+    names = {old.id: new.id for old, new in zip(before.graph, after.graph, strict=True)}
+    return {
+        name: replace(
+            allotment,
+            vertices=(*allotment.vertices, *(names[vertex] for vertex in allotment.vertices if vertex in names)),
+        )
+        for name, allotment in state.allotments.items()
+    }
+
+
 def _carrying(before: Running, after: Running) -> Running:
     """Let the joins of a stint begin with the trees of those before it."""
     trees = dict(after.trees)
@@ -414,7 +451,7 @@ def _promising(queries: tuple[AddQuery, ...], name: str, qos: Qos) -> tuple[AddQ
     return tuple(replace(query, qos=qos) if query.query == name else query for query in queries)
 
 
-def closing(query: AddQuery) -> AddQuery:
+def closing(query: AddQuery, state: Running) -> AddQuery:
     """Return a query whose streams are to end for it alone.
 
     It becomes a stint with a graph of its own, unless tuples of it are between two micro-batches and would be lost.
@@ -422,7 +459,8 @@ def closing(query: AddQuery) -> AddQuery:
     if query.stint is not None:
         return query
     stint = Stint(query.query, 1)
-    graph = query.graph if has_exchange(query.graph) else for_stint(query.graph, stint, query.incarnation)
+    is_in_transit = has_exchange(query.graph, state.allotted)
+    graph = query.graph if is_in_transit else for_stint(query.graph, stint, query.incarnation)
     return replace(query, graph=graph, stint=stint)
 
 

@@ -44,21 +44,25 @@ def names_in(running: Running) -> Names:
 
 def closed_in(running: Running) -> frozenset[VertexId]:
     """Return where tuples of ending stints would enter the keyed stage; they enter no more."""
-    return frozenset(name for query in running.ending for name in entrances(query.graph))
+    return frozenset(name for query in running.ending for name in entrances(query.graph, running.allotted))
 
 
 def sharing_in_transit(query: AddQuery, running: Running) -> str | None:
     """Return a query that shares operators whose tuples may be between two micro-batches; it hinders a stop."""
-    if query.stint is not None or not has_exchange(query.graph):
+    allotted = running.allotted
+    if query.stint is not None or not has_exchange(query.graph, allotted):
         return None
-    own = {vertex.id for vertex in place(query.graph).keyed}
-    others = (other for other in running.queries if other.query != query.query)
-    return next((other.query for other in others if any(vertex.id in own for vertex in place(other.graph).keyed)), None)
+    own = {vertex.id for vertex in place(query.graph, allotted=allotted).keyed}
+    for other in running.queries:
+        shared = (vertex.id in own for vertex in place(other.graph, allotted=allotted).keyed)
+        if other.query != query.query and any(shared):
+            return other.query
+    return None
 
 
 def placement_of(running: Running) -> Placement:
     """Return where each vertex runs."""
-    return place(whole_of(running), running.deferrals)
+    return place(whole_of(running), running.deferrals, running.allotted)
 
 
 def reads_alike(one: Running, other: Running) -> bool:

@@ -13,6 +13,7 @@ from headrace.control.decision_log import DecisionLog
 from headrace.control.migration_log import MigrationLog
 from headrace.control.monitor import Monitor
 from headrace.control.observation import Observation
+from headrace.control.parcel_loads import ParcelLoads
 from headrace.control.planning import View
 from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
@@ -25,6 +26,7 @@ class ControlLoop:
     def __init__(self, directory: Path) -> None:
         self.decisions = DecisionLog(directory)
         self.migrations = MigrationLog(directory)
+        self.parcels = ParcelLoads()
         self.latest: Observation | None = None
         self._monitor = Monitor()
         self._memory = Memory()
@@ -51,6 +53,7 @@ class ControlLoop:
         """Return what to change after a micro-batch that has just been delivered; `cores` tasks run side by side."""
         boxes = [report.boxes for report in reports]
         self.migrations.follow(boxes, running, now, statistics.batch_ms or 0.0)
+        self.parcels.add(reports)
         self.latest = self._monitor.look(statistics, reports, running, now, cores)
         guidance = control(self._memory, self.latest, running)
         self._memory = guidance.memory

@@ -47,6 +47,7 @@ from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END
 from headrace.storage import files
 from headrace.storage.fence import check_owner, is_kept
+from headrace.worker.moving import sweep
 from headrace.worker.reports import least_bounds, least_waits
 from headrace.worker.task_times import forget_times, with_times
 from headrace.worker.wire import Report, Row
@@ -137,6 +138,7 @@ class Delivery:
         self.bounds = progress.bounds
         if progress.ended:
             clear_parts(self.directory)
+            sweep(self.directory, ())
         swept = sum(files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes", "tables"))
         sweep_tables(self.directory)
         # notes between tasks of a micro-batch that is repeated: a power cut may have cut them off
@@ -200,6 +202,7 @@ class Delivery:
         if self._is_over and is_owner:
             with suppress(OSError):  # until now the last micro-batch might have been repeated
                 clear_parts(self.directory)
+                sweep(self.directory, ())  # parcels that no bucket takes in any more
         for sinks in self.sinks.values():
             for sink in sinks:
                 if isinstance(sink, StagingSink) and is_owner:
@@ -369,6 +372,7 @@ class Delivery:
                 bounds={vertex: bound for vertex, bound in self.bounds.items() if exchange_of(vertex) is None},
                 commands=running.commands,
                 parts=parts_after(batch, written, before, self.directory, unread=unread),
+                moved=[moved for report in reports for moved in report.moved],
             )
             if after == before:
                 return last

@@ -139,7 +139,7 @@ def _partners(running: Running) -> dict[str, set[str]]:
 def _begun_exchanges(running: Running) -> set[VertexId]:
     """Return the origins of exchanges whose first pages may come before a command starts their stints."""
     scheduled = [query.graph for query in running.working if query.stint is not None and query.stint.begin > BEGIN]
-    return {origin for graph in scheduled for origin in place(graph).exchanges()}
+    return {origin for graph in scheduled for origin in place(graph, allotted=running.allotted).exchanges()}
 
 
 def _roots(placement: Placement, feeders: Mapping[str, set[str]]) -> dict[str, tuple[str, ...]]:

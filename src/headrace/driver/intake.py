@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from headrace.catalog.definitions import AHEAD, CLOCK, FAILURES, RAISED, Stream, Timing
-from headrace.commands.command import FailQuery, encode_command
+from headrace.commands.allotments import Allotment
+from headrace.commands.command import Allot, FailQuery, encode_command
 from headrace.commands.running import Running
 from headrace.connectors.connector import (
     KeepingSource,
@@ -34,14 +35,17 @@ from headrace.driver.progress import Progress, has_progress, read_progress
 from headrace.driver.rules.raising import is_over
 from headrace.errors import HostFault
 from headrace.model.streams import bad_stream, exchange_stream, is_system_stream, late_stream
-from headrace.model.time import BEGIN, EARLIEST, END, LATEST, MILLISECOND
+from headrace.model.time import BEGIN, EARLIEST, END, LATEST, MILLISECOND, SECOND
 from headrace.worker.ingest import Task, Work
 from headrace.worker.lane_times import forget_notes
+from headrace.worker.moving import delete, sweep
 from headrace.worker.source_needs import Needed
 from headrace.worker.wire import Control, Wait
 
 #: If there is nothing new to read, an operator that still waits for a time that has come gets the time this often.
 TICK = 200 * MILLISECOND
+#: In the first micro-batch of each such period, tuples are counted by parcel.
+COUNTED_EVERY = SECOND
 #: Sources that make their timestamps themselves: none is wrong.
 _MADE_TIMES = (CLOCK, "GENERATOR")
 
@@ -91,8 +95,11 @@ class Intake:
             turn=start.turn + bool(progress.unread),
             parallel=self.parallel,
             buckets=self.buckets,
+            moved=progress.moved,
         )
-        return end if start.work() != end.work() or self._is_time(deployed, start, end, progress) else start
+        end = msgspec.structs.replace(end, streams=_offered(end.streams, _clocks(deployed, end)))
+        is_needed = start.work() != end.work() or (end.moved and end.moved != start.moved)
+        return end if is_needed or self._is_time(deployed, start, end, progress) else start
 
     def tasks(self, start: Offset, end: Offset) -> list[Task]:
         """Divide a micro-batch; the first task also gives each bucket the time, commands and bounds."""
@@ -105,17 +112,29 @@ class Intake:
         ]
         shares = _deal(work, parallel)
         self._left_notes |= any(piece.is_asked for pieces in work for piece in pieces)
-        first = Task(0, end.time, shares[0], self._base(deployed, start, end))
+        allotments = self._allotments(start, end)
+        is_counted = len(end.buckets or self.buckets) > 1 and start.time // COUNTED_EVERY < end.time // COUNTED_EVERY
+        base = self._base(deployed, start, end, is_moving=allotments is not None)
         return [
-            first,
-            *(Task(number, end.time, share, None) for number, share in enumerate(shares) if number and share),
+            Task(number, end.time, share, None if number else base, allotments, counts_parcels=is_counted)
+            for number, share in enumerate(shares)
+            if share or not number
         ]
+
+    def _allotments(self, start: Offset, end: Offset) -> dict[str, Allotment] | None:
+        """Return by which allotments the pages of a micro-batch are routed, if its commands change them.
+
+        A bucket gives a parcel away when it has taken the pages of the micro-batch, so these go by what was before.
+        """
+        if not any(isinstance(change, Allot) for change in self.deployments.log.between(start.commands, end.commands)):
+            return None
+        return self.deployments.log.running(start.commands, Running()).allotments
 
     def keeps(self, end: Offset) -> bool:
         """Return whether `forget` would delete anything: the micro-batch up to `end` could not be repeated then."""
         # all are asked, since a source may remember for `forget` what it has said
         answers = [source.keeps(at) for source, at in self._read(end) if isinstance(source, KeepingSource)]
-        return keeps_parts(end, self.directory) or any(answers)
+        return bool(end.moved) or keeps_parts(end, self.directory) or any(answers)
 
     def forget(self, end: Offset) -> None:
         """Let sources free what lies before the end of a micro-batch that is never repeated."""
@@ -125,10 +144,15 @@ class Intake:
         for source, at in self._read(end):
             source.forget(at)
         self._read_parts.add(end)
+        if end.moved:
+            delete(self.directory, end.moved)
         for origin in self._exchanges - end.exchanges.keys():  # their queries were dropped
             exchange_spool(origin, self.directory).clear()
         if not self._is_swept:
-            self._is_swept = sweep_parts(end, read_progress(self.directory), self.directory)
+            progress = read_progress(self.directory)
+            self._is_swept = sweep_parts(end, progress, self.directory)
+            if self._is_swept:
+                sweep(self.directory, progress.moved)
         self._exchanges = set(end.exchanges)
         self.deployments.log.settle(self._settled)  # one micro-batch later than necessary
         self._settled = self.deployments.at(end.commands).running
@@ -168,6 +192,7 @@ class Intake:
             source=stream.source,
             # what a bounded stream has read is not further ahead than its bound was
             leads=before.leads or (start.time > BEGIN and reached > start.time + AHEAD),
+            offered=before.offered,
         )
 
     def _position(self, name: str, deployed: Deployed, before: StreamAt, progress: Progress, time: int) -> Position:
@@ -229,12 +254,15 @@ class Intake:
             work.append([Work(exchange_stream(origin), split, BEGIN, BEGIN) for split in splits])
         return work
 
-    def _base(self, deployed: Deployed, start: Offset, end: Offset) -> Control:
+    def _base(self, deployed: Deployed, start: Offset, end: Offset, *, is_moving: bool) -> Control:
         commands = self.deployments.log.between(start.commands, end.commands)
+        offered = {name: end.streams[name].offered for name in deployed.streams}
         return Control(
             time=end.time,
             bounds=_bounds(deployed, end),
-            clocks=_clocks(deployed, end),
+            # before parcels change bucket, all buckets are told what any of them may have been told before
+            clocks={name: at for name, at in offered.items() if at > BEGIN} if is_moving else _clocks(deployed, end),
+            moved=end.moved,
             lanes={name: end.streams[name].lanes for name in deployed.streams if end.streams[name].lanes},
             commands=[encode_command(command) for command in commands],
             arrived={name: _fresh(start.streams.get(name), end.streams[name]) for name in deployed.streams},
@@ -290,7 +318,12 @@ def _reset_at(start: Offset, running: Running, time: int) -> Offset:
     for name, reset in running.reset_since(start.commands).items():
         before = streams.get(name) or StreamAt(fresh=time)
         streams[name] = msgspec.structs.replace(
-            before, newest=reset.newest, lanes=dict.fromkeys(before.lanes, reset.to), live=False, leads=False
+            before,
+            newest=reset.newest,
+            lanes=dict.fromkeys(before.lanes, reset.to),
+            live=False,
+            leads=False,
+            offered=BEGIN,
         )
     return msgspec.structs.replace(start, streams=streams)
 
@@ -524,6 +557,12 @@ def _clocks(deployed: Deployed, end: Offset) -> dict[str, int]:
         elif end.streams[name].live:
             clocks[name] = time - stream.skew
     return clocks if time > BEGIN else {}
+
+
+def _offered(streams: Mapping[str, StreamAt], clocks: Mapping[str, int]) -> dict[str, StreamAt]:
+    """Return streams with the latest bounds by the clock that a bucket may have asked for."""
+    later = {name: clock for name, clock in clocks.items() if clock > streams[name].offered}
+    return {**streams, **{name: msgspec.structs.replace(streams[name], offered=at) for name, at in later.items()}}
 
 
 def _highest(bounds: Mapping[str, int], clocks: Mapping[str, int]) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from headrace.connectors.connector import Offset as Position
+from headrace.model.parcels import Moved
 from headrace.model.time import BEGIN
 
 
@@ -27,6 +28,7 @@ class StreamAt(Struct, frozen=True, kw_only=True):
     source: str = ""  # of the definition: a stream of the same name with another source is another one
     leads: bool = False  # whether its timestamps were further ahead of the clock than those of others may be
     idle: bool = False  # no query has it, so it waits where it is
+    offered: int = BEGIN  # the latest bound by the clock that buckets could ask for
 
 
 class ExchangeAt(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,7 @@ class Offset(Struct, frozen=True, kw_only=True):
     turn: int = 0  # grows while tuples wait in the buckets, which is reason enough for a micro-batch
     parallel: int | None = None  # the number of ingest tasks among which the work is divided; None: not recorded
     buckets: list[int] | None = None  # their numbers; None: not recorded
+    moved: list[Moved] = []  # files with parcels that buckets take in
 
     def ended(self) -> dict[str, bool]:
         """Return which streams have ended."""

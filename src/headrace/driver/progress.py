@@ -11,6 +11,7 @@ from msgspec import Struct
 from headrace.catalog.definitions import Stream
 from headrace.commands.running import Running
 from headrace.errors import HostFault, OwnerFault
+from headrace.model.parcels import Moved
 from headrace.model.time import BEGIN
 from headrace.storage import files, sealed
 from headrace.worker.wire import Wait
@@ -37,6 +38,7 @@ class Progress(Struct, frozen=True):
     caused: dict[str, int] = {}  # bounds on the times of raised events
     parts: dict[str, list[str]] | None = None  # files to read, by origin of an exchange; None: those that are there
     time: int = BEGIN  # of the micro-batch that changed this last
+    moved: list[Moved] = []  # files with parcels that the next micro-batch takes in
 
     def of(self, streams: Mapping[str, Stream], running: Running) -> Progress:
         """Return this without what belongs to streams that had other sources, or whose frontiers were reset since."""

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-import numpy as np
 import polars as pl
 
+from headrace.commands.allotments import Allotment
 from headrace.commands.command import Relay, UseRelays
 from headrace.commands.running import Running
 from headrace.graph.graph import Arc
@@ -19,6 +19,7 @@ from headrace.model.patterns.pattern import Pattern, covers
 from headrace.model.time import SECOND
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Receive
+from headrace.worker.router import places_of
 from headrace.worker.wire import Report
 
 #: So many patterns are relayed at most; to relay fewer is always correct.
@@ -42,14 +43,16 @@ class Relaying:
         now = max((report.time for report in reports), default=0)
         if self._sent_at is not None and now - self._sent_at < MIN_INTERVAL:
             return None
-        relays = tuple(agreed(reports, placement, buckets))[-MAX_RELAYS:]
+        relays = tuple(agreed(reports, running, placement, buckets))[-MAX_RELAYS:]
         if set(relays) == set(running.relays) or running.draining:
             return None
         self._sent_at = now
         return UseRelays(relays)
 
 
-def agreed(reports: Sequence[Report], placement: Placement, buckets: Sequence[int]) -> Iterable[Relay]:
+def agreed(
+    reports: Sequence[Report], running: Running, placement: Placement, buckets: Sequence[int]
+) -> Iterable[Relay]:
     """Yield what no bucket needs: all buckets report it, or the only one that could get such tuples does."""
     relays_of = {note.bucket: note.relays for report in reports for note in report.buckets}
     if not any(relays_of.values()):
@@ -65,7 +68,7 @@ def agreed(reports: Sequence[Report], placement: Placement, buckets: Sequence[in
             checked.add(relay)
             if (
                 all(_covered(relay, reported) for reported in others)
-                or _destination(relay.pattern, receive, buckets) == bucket
+                or _destination(relay.pattern, receive, buckets, running.allotments) == bucket
             ):
                 yield relay
 
@@ -95,10 +98,14 @@ def _covered(relay: Relay, others: Iterable[Relay]) -> bool:
     )
 
 
-def _destination(pattern: Pattern, receive: Receive, buckets: Sequence[int]) -> int | None:
+def _destination(
+    pattern: Pattern, receive: Receive, buckets: Sequence[int], allotments: Mapping[str, Allotment]
+) -> int | None:
     """Return the one bucket that gets the tuples of a pattern; None if there may be several."""
+    allotment = allotments.get(receive.allotment)
+    table = None if allotment is None else allotment.table(buckets)
     if receive.keys == () or len(buckets) == 1:
-        return buckets[0]
+        return buckets[0 if table is None else table[0]]
     values = []
     for key in receive.keys or ():
         condition = pattern.get(key.name) if isinstance(key, Column) else None
@@ -111,5 +118,5 @@ def _destination(pattern: Pattern, receive: Receive, buckets: Sequence[int]) -> 
     columns = [
         pl.Series(list(column)).cast(key.type.polars) for column, key in zip(combined, receive.keys or (), strict=True)
     ]
-    destinations = {buckets[int(place)] for place in hash_columns(columns) % np.uint64(len(buckets))}
+    destinations = {buckets[place] for place in places_of(hash_columns(columns), len(buckets), table).tolist()}
     return destinations.pop() if len(destinations) == 1 else None

@@ -35,10 +35,11 @@ from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
-from headrace.operators.capabilities import held_by, is_replannable, late_at
+from headrace.operators.capabilities import Choose, held_by, is_movable, is_replannable, late_at
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.multijoin.seen import BoxSeen, How
 from headrace.operators.operator import State
+from headrace.operators.partitioning import Keys
 from headrace.operators.specs import Exchange
 
 
@@ -350,6 +351,26 @@ class Engine:
     def boxes(self, *, sample: bool) -> dict[VertexId, BoxSeen]:
         """Return what each join of several inputs did since the last call."""
         return {name: op.seen(sample=sample) for name, op in self.operators.items() if is_replannable(op)}
+
+    def give(self, keys: Mapping[VertexId, Sequence[Keys]], choose: Choose) -> list[tuple[VertexId, State]]:
+        """Let vertices give up the rows that are chosen by the keys of their ports; return what they gave."""
+        given: list[tuple[VertexId, State]] = []
+        for name, by in keys.items():
+            with blaming(name, self.graph):
+                operator = self.operators[name]
+                if not is_movable(operator):
+                    raise InternalError(f"operator {name} cannot give up part of its state")
+                state = operator.give(by, choose)
+                given += [(name, state)] if state else []
+        return given
+
+    def take_in(self, given: Mapping[VertexId, State]) -> None:
+        """Let vertices that are here go on with what others gave up elsewhere."""
+        for name, state in given.items():
+            operator = self.operators.get(name)
+            if operator is not None and is_movable(operator):
+                with blaming(name, self.graph):
+                    operator.take(state)
 
     def close(self) -> None:
         """Release all operators and unread input; the engine cannot be used any more."""

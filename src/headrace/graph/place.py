@@ -5,12 +5,15 @@ those keys. If its input comes from another stateful vertex that is partitioned 
 a bucket already. Otherwise the pages go out through an `Exchange` and come back, routed again, in the next micro-batch.
 A vertex of the ingest whose work can wait may be deferred to the keyed stage, where what it has to do is kept until
 there is time for it.
+
+Tuples with equal keys have equal hashes, and a hash belongs to a parcel. Which bucket has which parcel is said by the
+allotment of a vertex, which vertices behind it inherit: vertices that share a bucket share the allotment.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -28,11 +31,18 @@ Partitioning: TypeAlias = tuple[KeyClass, ...] | None
 
 #: In the name of a `Receive`, between that of its origin and a digest of its keys.
 _AT = "@"
+#: In the same name, before the allotment.
+_BY = "+"
 
 
 def origin_of(name: VertexId) -> VertexId:
     """Return the vertex itself that a name stands for, whether it is received or run there."""
     return name.partition(_AT)[0]
+
+
+def route_of(name: VertexId) -> VertexId:
+    """Return the name of a `Receive` whatever its allotment: what is received, and by which keys."""
+    return name.partition(_BY)[0]
 
 
 class Deferral(Struct, frozen=True):
@@ -42,11 +52,19 @@ class Deferral(Struct, frozen=True):
     keys: tuple[Expr, ...] | None
 
 
+class Lay(Struct, frozen=True):
+    """How the state of a vertex lies over the buckets: by the hash of these keys of each port, and by an allotment."""
+
+    keys: tuple[Keys, ...]
+    allotment: str = ""
+
+
 class Placement(Struct, frozen=True):
     """The two halves of a graph; the keyed half begins with the `Receive` vertices that read the ingest."""
 
     ingest: Graph
     keyed: Graph
+    lays: dict[VertexId, Lay] = {}  # of the vertices with state
 
     def routes(self) -> tuple[Vertex, ...]:
         """Return the Receive vertices: what the ingest must send, and how."""
@@ -66,19 +84,24 @@ def sorted_elsewhere(graph: Graph) -> VertexId | None:
     return last.inputs[0]
 
 
-def place(graph: Graph, deferrals: Iterable[Deferral] = ()) -> Placement:
-    """Decide for every vertex where it runs."""
-    return _Placer(graph, deferrals).run()
+def place(
+    graph: Graph, deferrals: Iterable[Deferral] = (), allotted: Mapping[VertexId, str] | None = None
+) -> Placement:
+    """Decide for every vertex where it runs; `allotted` names the allotments of vertices that have one."""
+    return _Placer(graph, deferrals, allotted or {}).run()
 
 
 class _Placer:
-    def __init__(self, graph: Graph, deferrals: Iterable[Deferral]) -> None:
+    def __init__(self, graph: Graph, deferrals: Iterable[Deferral], allotted: Mapping[VertexId, str]) -> None:
         self.graph = graph
+        self.allotted = allotted
         self.deferred = {deferral.vertex: deferral.keys for deferral in deferrals}
         self.ingest: dict[VertexId, Vertex] = {}
         self.streams: dict[VertexId, tuple[str, ...]] = {}  # of ingest vertices
         self.keyed: dict[VertexId, Vertex] = {}
         self.parts: dict[VertexId, Partitioning] = {}  # of keyed vertices
+        self.allotments: dict[VertexId, str] = {}  # of keyed vertices
+        self.lays: dict[VertexId, Lay] = {}
 
     def run(self) -> Placement:
         for vertex in self.graph.vertices:
@@ -97,52 +120,78 @@ class _Placer:
                 self._add_stateless(vertex)
             else:
                 self._add_stateful(vertex)
-        return Placement(Graph(tuple(self.ingest.values())), Graph(tuple(self.keyed.values())))
+        return Placement(Graph(tuple(self.ingest.values())), Graph(tuple(self.keyed.values())), self.lays)
 
     def _add_ingest(self, vertex: Vertex, streams: tuple[str, ...]) -> None:
         self.ingest[vertex.id] = vertex
         self.streams[vertex.id] = streams
 
     def _add_deferred(self, vertex: Vertex, keys: Keys | None) -> None:
-        inputs = tuple(self._receive(origin, keys) for origin in vertex.inputs)
-        self._add_keyed(vertex, inputs, _after(vertex.spec, None if keys is None else single_classes(keys)))
+        allotment = self._allotment_behind(vertex.id)
+        inputs = tuple(self._receive(origin, keys, allotment) for origin in vertex.inputs)
+        part = _after(vertex.spec, None if keys is None else single_classes(keys))
+        self._add_keyed(vertex, inputs, part, allotment)
 
     def _add_stateless(self, vertex: Vertex) -> None:
-        common = _common([self.parts[i] for i in vertex.inputs if i in self.keyed])
+        allotments = {self.allotments[i] for i in vertex.inputs if i in self.keyed}
+        allotment = allotments.pop() if len(allotments) == 1 else ""
+        common = None if allotments else _common([self.parts[i] for i in vertex.inputs if i in self.keyed])
         if common is not None and any(origin in self.ingest for origin in vertex.inputs):
             common = single_classes(key_class[0] for key_class in common)
         keys = None if common is None else tuple(key_class[0] for key_class in common)
         inputs = []
         for origin in vertex.inputs:
             # an input that comes straight from the ingest joins the others where they are
-            inputs.append(self._receive(origin, keys) if origin in self.ingest else origin)
-        self._add_keyed(vertex, tuple(inputs), _after(vertex.spec, common))
+            inputs.append(self._receive(origin, keys, allotment) if origin in self.ingest else origin)
+        self._add_keyed(vertex, tuple(inputs), _after(vertex.spec, common), allotment)
 
     def _add_stateful(self, vertex: Vertex) -> None:
         ports = range(len(vertex.inputs))
         keys = [vertex.spec.partition_by(port) for port in ports]
-        positions = self._positions(vertex, keys)
+        allotment = self._allotment(vertex)
+        positions = self._positions(vertex, keys, allotment)
         inputs: list[VertexId] = []
         classes: list[tuple[KeyClass, ...]] = []
+        lay: list[Keys] = []
         for port, origin in enumerate(vertex.inputs):
             partition_keys = tuple(keys[port][position] for position in positions)
             part = self.parts.get(origin)
             if origin in self.ingest:
-                inputs.append(self._receive(origin, partition_keys))
-            elif part is not None and _lies_by(part, partition_keys):
+                inputs.append(self._receive(origin, partition_keys, allotment))
+            elif part is not None and _lies_by(part, partition_keys) and self.allotments[origin] == allotment:
                 inputs.append(origin)
             else:
-                inputs.append(self._exchange(origin, partition_keys))
+                inputs.append(self._exchange(origin, partition_keys, allotment))
             classes.append(self.parts[inputs[-1]] or ())
+            lay.append(partition_keys)
         output = vertex.spec.output_classes(positions, tuple(classes)) if positions else ()
-        self._add_keyed(vertex, tuple(inputs), output)
+        self._add_keyed(vertex, tuple(inputs), output, allotment)
+        self.lays[vertex.id] = Lay(tuple(lay), allotment)
 
-    def _positions(self, vertex: Vertex, keys: list[Keys]) -> tuple[int, ...]:
+    def _allotment(self, vertex: Vertex) -> str:
+        """Return the allotment of a vertex with state: its own, or that of the first input that lies somewhere."""
+        own = self.allotted.get(vertex.id)
+        inherited = (self.allotments[origin] for origin in vertex.inputs if origin in self.keyed)
+        return next(inherited, "") if own is None else own
+
+    def _allotment_behind(self, name: VertexId) -> str:
+        """Return the allotment of the vertices with state that a stateless one of the ingest leads to, if it is one."""
+        behind, waiting = set[str](), [name]
+        readers, vertices = self.graph.readers(), self.graph.by_id()
+        while waiting and self.allotted:
+            for reader, _ in readers[waiting.pop()]:
+                if vertices[reader].spec.is_stateless:
+                    waiting.append(reader)
+                else:
+                    behind.add(self.allotted.get(reader, ""))
+        return behind.pop() if len(behind) == 1 else ""
+
+    def _positions(self, vertex: Vertex, keys: list[Keys], allotment: str) -> tuple[int, ...]:
         """Return which keys to partition by: those by which all keyed inputs lie already, else all."""
         choices: set[tuple[int, ...]] = set()
         for port, origin in enumerate(vertex.inputs):
             part = self.parts.get(origin) if origin in self.keyed else None
-            if origin in self.ingest or part is None:
+            if origin in self.ingest or part is None or self.allotments[origin] != allotment:
                 continue
             places = [
                 next((place for place, key in enumerate(keys[port]) if in_class(key, key_class)), None)
@@ -152,24 +201,25 @@ class _Placer:
                 choices.add(tuple(place for place in places if place is not None))
         return choices.pop() if len(choices) == 1 else tuple(range(len(keys[0])))
 
-    def _add_keyed(self, vertex: Vertex, inputs: tuple[VertexId, ...], part: Partitioning) -> None:
+    def _add_keyed(self, vertex: Vertex, inputs: tuple[VertexId, ...], part: Partitioning, allotment: str = "") -> None:
         self.keyed[vertex.id] = Vertex(vertex.id, vertex.spec, inputs)
         self.parts[vertex.id] = part
+        self.allotments[vertex.id] = allotment
 
-    def _receive(self, origin: VertexId, keys: Keys | None) -> VertexId:
-        spec = specs.Receive(origin, self.streams[origin], keys)
+    def _receive(self, origin: VertexId, keys: Keys | None, allotment: str = "") -> VertexId:
+        spec = specs.Receive(origin, self.streams[origin], keys, allotment)
         digest = hashlib.blake2b(msgspec.json.encode(keys), digest_size=4).hexdigest()
-        name = f"{origin}{_AT}{digest}"
-        self._add_keyed(Vertex(name, spec), (), None if keys is None else single_classes(keys))
+        name = f"{origin}{_AT}{digest}{_BY}{allotment}" if allotment else f"{origin}{_AT}{digest}"
+        self._add_keyed(Vertex(name, spec), (), None if keys is None else single_classes(keys), allotment)
         return name
 
-    def _exchange(self, origin: VertexId, keys: tuple[Expr, ...]) -> VertexId:
+    def _exchange(self, origin: VertexId, keys: tuple[Expr, ...], allotment: str) -> VertexId:
         out = exchange_vertex(origin)
         if out not in self.keyed:
             self._add_keyed(Vertex(out, specs.Exchange(origin)), (origin,), None)
         back = Vertex(exchange_scan(origin), specs.Scan(exchange_stream(origin), ()))
         self._add_ingest(back, (exchange_stream(origin),))
-        return self._receive(back.id, keys)
+        return self._receive(back.id, keys, allotment)
 
 
 def _lies_by(part: tuple[KeyClass, ...], keys: Keys) -> bool:

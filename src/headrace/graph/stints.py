@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -29,9 +31,9 @@ def _for_stint(spec: Spec, stint: Stint) -> Spec:
     return spec
 
 
-def has_exchange(graph: Graph) -> bool:
+def has_exchange(graph: Graph, allotted: Mapping[VertexId, str] | None = None) -> bool:
     """Return whether tuples may be between two micro-batches."""
-    return bool(place(graph).exchanges())
+    return bool(place(graph, allotted=allotted).exchanges())
 
 
 def counterparts(before: Graph, after: Graph) -> dict[VertexId, VertexId]:
@@ -40,9 +42,9 @@ def counterparts(before: Graph, after: Graph) -> dict[VertexId, VertexId]:
     return {old.id: new.id for old, new in pairs if old.id != new.id}
 
 
-def entrances(graph: Graph) -> frozenset[VertexId]:
+def entrances(graph: Graph, allotted: Mapping[VertexId, str] | None = None) -> frozenset[VertexId]:
     """Return where tuples of streams, not of exchanges, enter the keyed stage."""
-    entering = (entrance for entrance in place(graph).keyed if isinstance(entrance.spec, Receive))
+    entering = (entrance for entrance in place(graph, allotted=allotted).keyed if isinstance(entrance.spec, Receive))
     return frozenset(
         entrance.id
         for entrance in entering

@@ -26,6 +26,7 @@ class Deployment(Protocol):
     delivery: Delivery
     control: ControlLoop
     turn: Turn
+    buckets: list[int]  # their numbers, known once it has started
     cores: int  # how many tasks run at the same time
     overhead: float  # the fixed cost of a micro-batch to assume until it is measured, seconds
 

@@ -28,6 +28,7 @@ from headrace.storage import files, sealed
 from headrace.worker.bucket import Bucket
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.ingest import PAGE_TUPLES
+from headrace.worker.moving import Moves
 from headrace.worker.saved_state import VERSION
 from headrace.worker.wire import Row
 
@@ -190,7 +191,7 @@ class LocalDeployment:
                 if bucket is not None:
                     bucket.close()
                 bucket = self.kept[number] = Bucket.restore(number, store, self.cache, rows)
-            out += bucket.run(rows, self.batch, store)
+            out += bucket.run(rows, self.batch, store, Moves(self.directory))
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
         self.turn.follow_up(deployed, self.buckets, now=self.clock.now(), cores=self.cores, ended=self.ended)

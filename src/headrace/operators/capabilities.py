@@ -6,15 +6,22 @@ operator that lacks it. Whether a class has a capability is looked up once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+
+import polars as pl
 
 from headrace.model.join_tree import Tree
 from headrace.model.patterns.feedback import Feedback
 from headrace.model.patterns.pattern import Pattern
+from headrace.operators.arrays import Flags
 from headrace.operators.multijoin.seen import BoxSeen, How
-from headrace.operators.operator import Operator
+from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import Keys
+
+#: Says which rows belong to parcels that are to go, given keys over the columns of the rows.
+Choose: TypeAlias = Callable[[pl.DataFrame, Keys], Flags]
 
 
 @runtime_checkable
@@ -116,6 +123,19 @@ def settled_in(operator: Operator, pattern: Pattern) -> Sequence[Pattern]:
     return operator.settled(pattern) if _is_settling(operator) else ()
 
 
+@runtime_checkable
+class Movable(Protocol):
+    """An operator whose state can go to another bucket in part; its spec says whether it may (`Spec.hindrance`)."""
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        """Give up the rows that are chosen by the keys of each port; return them, with what it takes to go on."""
+        ...
+
+    def take(self, given: State) -> None:
+        """Go on with what an operator of the same spec and the same bounds gave; none of its keys is known here."""
+        ...
+
+
 @cache
 def _has(operator: type[Operator], capability: Any) -> bool:
     """Return whether a class has a capability: checking a protocol takes microseconds, too long for each page."""
@@ -125,6 +145,11 @@ def _has(operator: type[Operator], capability: Any) -> bool:
 def is_replannable(operator: Operator) -> TypeGuard[Replannable]:
     """Return whether the plan of an operator can change."""
     return _has(type(operator), Replannable)
+
+
+def is_movable(operator: Operator) -> TypeGuard[Movable]:
+    """Return whether an operator can give up part of its state."""
+    return _has(type(operator), Movable)
 
 
 def _is_holding(operator: Operator) -> TypeGuard[Holding]:

@@ -55,13 +55,14 @@ class Scan(_Edge, frozen=True, tag="scan"):
 class Receive(_Edge, frozen=True, tag="receive"):
     """The output of ingest vertex `origin` that comes to this bucket, routed by `keys` (None: to any bucket).
 
-    Its bound is the least bound of the streams it stems from. Empty `keys`: everything goes to one bucket.
-
+    Its bound is the least bound of the streams it stems from. Empty `keys`: everything goes to one bucket. `allotment`
+    names the table that says which bucket has which parcel of the keys; empty: none, the hash decides.
     """
 
     origin: str
     streams: tuple[str, ...]
     keys: tuple[Expr, ...] | None
+    allotment: str = ""
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         if self.keys is None:

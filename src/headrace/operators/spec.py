@@ -64,6 +64,11 @@ class Spec(Struct, frozen=True):
         return False
 
     @property
+    def hindrance(self) -> str | None:
+        """Return why the state of some keys cannot go to another bucket; None if it can, and for a stateless spec."""
+        return None if self.is_stateless else "its state cannot be divided by key"
+
+    @property
     def portion(self) -> int | None:
         """The most tuples of a page to be given to the operator at once; feedback may spare it the rest. None: all."""
         return None

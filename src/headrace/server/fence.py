@@ -21,7 +21,7 @@ from msgspec import Struct
 from headrace.connectors.kinds import SINKS
 from headrace.errors import Fenced, HeadraceError, QueryError, Span
 from headrace.language.parser import parse
-from headrace.language.syntax import rules, statements, stints
+from headrace.language.syntax import parcels, rules, statements, stints
 from headrace.language.syntax.names import ConnectorClause
 from headrace.language.syntax.statements import Statement
 from headrace.redaction import REFERENCE
@@ -120,6 +120,7 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
             statements.CreateAggregate() | statements.CreateFunction() | statements.CreateView()
             | statements.CreateEvent() | statements.Detection() | statements.Split() | statements.Drop()
             | statements.Alter() | statements.AlterPromises() | statements.ResetFrontier() | statements.Migrate()
+            | parcels.MoveParcels()
             | statements.Tell() | statements.Show() | statements.Describe() | statements.Explain()
             | rules.DeclareEvent() | rules.EnableRule() | stints.TurnQuery()
         ):  # fmt: skip

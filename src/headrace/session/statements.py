@@ -24,7 +24,7 @@ from headrace.graph.incarnations import meaning_of
 from headrace.hosts.host import Deployment
 from headrace.language.names import did_you_mean
 from headrace.language.read.options import result_order
-from headrace.language.syntax import rules, statements, stints
+from headrace.language.syntax import parcels, rules, statements, stints
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import Statement
 from headrace.model.page import Page
@@ -47,6 +47,8 @@ from headrace.session.forecast import forecast_together, measured
 from headrace.session.frontiers import reset_frontier
 from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
+from headrace.session.parcels import move, show_parcels
+from headrace.session.parcels import said as moves_said
 from headrace.session.plans import migrate, said, set_plan
 from headrace.session.promises import check_promises, unshed_places
 from headrace.session.replacing import Kept, compare, replaced_by, with_state
@@ -111,6 +113,8 @@ class Statements:
                 transaction.alter(statement)
             case statements.Migrate():
                 self._plan(statement, transaction)
+            case parcels.MoveParcels():
+                self._move(statement, transaction)
             case statements.AlterPromises():
                 self._promise(statement, transaction)
             case statements.ResetFrontier():
@@ -240,7 +244,23 @@ class Statements:
             transaction.send(command)
         transaction.outcomes.append(lambda: Message(text))
 
+    def _move(self, statement: parcels.MoveParcels, transaction: Transaction) -> None:
+        """Let parcels of a query go to another bucket."""
+        query, running, buckets = transaction.altered(statement.query), transaction.deployed, self._buckets()
+        commands = move(statement, query, running, buckets)
+        text = moves_said(statement, commands, running, buckets)
+        for command in commands:
+            transaction.send(command)
+        transaction.outcomes.append(lambda: Message(text))
+
+    def _buckets(self) -> list[int]:
+        """Return the numbers of the buckets; none before the first query has started."""
+        return self._deployment.buckets
+
     def _show(self, statement: statements.Show, transaction: Transaction) -> Outcome:
+        if statement.what == "PARCELS":
+            loads = self._deployment.control.parcels
+            return show_parcels(self._deployments.newest(), self._buckets(), loads).redacted()
         return show(
             statement.what,
             transaction.catalog,

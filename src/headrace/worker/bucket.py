@@ -13,6 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from headrace.commands import settings
+from headrace.commands.allotments import moved_parcels
 from headrace.commands.command import (
     Command,
     Relay,
@@ -46,6 +47,7 @@ from headrace.graph.place import Placement, sorted_elsewhere
 from headrace.graph.stints import counterparts
 from headrace.model.action import RaiseEvent
 from headrace.model.page import Page, Punctuation
+from headrace.model.parcels import Moved
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import matches
 from headrace.model.stint import Stint
@@ -58,6 +60,7 @@ from headrace.operators.specs import Exchange, Receive
 from headrace.worker.chunk_cache import ChunkCache
 from headrace.worker.in_step import Steps
 from headrace.worker.inbox import Inbox
+from headrace.worker.moving import Moves, give, take_in
 from headrace.worker.saved_state import VERSION, Extra, SavedState, Store
 from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage, Wait, decode_page, encode
 
@@ -140,27 +143,34 @@ class Bucket:
         """The version of the store that this bucket agrees with."""
         return self._saved.version
 
-    def run(self, rows: Iterable[Row], batch: int, store: Store, stage: Stage | None = None) -> list[Row]:
+    def run(self, rows: Iterable[Row], batch: int, store: Store, moves: Moves, stage: Stage | None = None) -> list[Row]:
         """Process one micro-batch and save what changed; returns the rows for the driver.
 
-        `stage` may take the pages of an end, to write them to a file and return a note of the place. An error in a
-        vertex names the queries that it works for.
+        `moves` has the parcels that change bucket. `stage` may take the pages of an end, to write them to a file and
+        return a note of the place. An error in a vertex names the queries that it works for.
         """
         before = self.running
         with attributed(lambda: self.running, lambda: before):
-            return self._run(rows, batch, store, stage)
+            return self._run(rows, batch, store, moves, stage)
 
-    def _run(self, rows: Iterable[Row], batch: int, store: Store, stage: Stage | None) -> list[Row]:
+    def _run(self, rows: Iterable[Row], batch: int, store: Store, moves: Moves, stage: Stage | None) -> list[Row]:
         began, before = clock.perf_counter_ns(), self.time
         inbox = Inbox.of(rows)
         self.engine.begin(inbox.time, "bucket", self.number, batch)
         commands = inbox.commands()
         self._drop(inbox.dropped())
+        take_in(self.engine, self.number, inbox.moved(), moves)
+        allotments = self.running.allotments
         self._command(commands)
         has_begun = self._begin(inbox.begun())
         self._advance(inbox)
-        asked = self._work(inbox)
+        is_moving = bool(moved_parcels(allotments, self.running.allotments))
+        asked = self._work(inbox, is_moving=is_moving)
         building = self.engine.advance_trees()
+        given: list[Moved] = []
+        if is_moving:
+            changes = allotments, self.running.allotments
+            given = give(self.engine, self.number, batch, self._placement.lays, changes, moves)
         answers = list(self._answers(commands))
         changed = bool(commands) or has_begun or self._has_dropped or self.version is None
         self._save(batch, store, queries_changed=changed)
@@ -169,7 +179,7 @@ class Bucket:
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
         out = [*inbox.staged, *self._results(results, stage), *answers]
         report = self._report(inbox, asked, noticed, clock.perf_counter_ns() - began)
-        report = msgspec.structs.replace(report, boxes=self._boxes(before, report), building=building)
+        report = msgspec.structs.replace(report, boxes=self._boxes(before, report), building=building, moved=given)
         self.restored = False
         return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
 
@@ -303,11 +313,15 @@ class Bucket:
         for stream, lanes in inbox.lanes().items():
             self.bounds[stream] = max(min(lanes.values()), self.bounds.get(stream, BEGIN))
 
-    def _work(self, inbox: Inbox) -> int:
-        """Push pages and bounds through the engine, within the budget; returns how many bounds were asked for."""
+    def _work(self, inbox: Inbox, *, is_moving: bool) -> int:
+        """Push pages and bounds through the engine, within the budget; returns how many bounds were asked for.
+
+        Before parcels change bucket all work is done, and time is as late in every bucket as it is in any.
+        """
         # under a budget the choice is among all the input, so it must be there first; without one all of it is
         # processed anyway, and page by page the least waits in between
-        at_once = inbox.budget is None
+        budget = None if is_moving else inbox.budget
+        at_once = budget is None
         pages = ((row.name, decode_page(row)) for row in inbox.pages if row.name in self._receives)
         for name, page in self._steps.order(list(pages)) if self._steps.entrances else pages:
             self.engine.push(name, page)
@@ -318,10 +332,10 @@ class Bucket:
         for name in self._receives:
             if name in self._closed:
                 self.engine.push(name, Punctuation(END))
-        rest = self.engine.run(inbox.budget)
+        rest = self.engine.run(budget)
         # urgent vertices have finished whatever the budget, so they may ask although others have a backlog
-        is_done = inbox.budget is None or self.engine.urgent or not self.engine.backlog().tuples
-        return self._ask(inbox.clocks(), rest) if is_done else 0
+        is_done = budget is None or self.engine.urgent or not self.engine.backlog().tuples
+        return self._ask(inbox.clocks(), rest, of_all=is_moving) if is_done else 0
 
     def _reached(self, bounds: Mapping[str, int]) -> Iterator[tuple[VertexId, int]]:
         """Yield the bound of each Receive that is not closed, given those of streams."""
@@ -332,7 +346,7 @@ class Bucket:
             if bound > BEGIN:
                 yield name, bound
 
-    def _ask(self, clocks: Mapping[str, int], budget: float | None) -> int:
+    def _ask(self, clocks: Mapping[str, int], budget: float | None, *, of_all: bool) -> int:
         """Use the bounds of silent streams by the clock where tuples are held back; return how many bounds were new."""
         if not clocks:
             return 0
@@ -343,7 +357,7 @@ class Bucket:
         }
         self._ets.bounds = dict(self._reached(reached))
         for name in self._ets.bounds:
-            if name in self._raising or self.engine.waits_for_time(name):
+            if of_all or name in self._raising or self.engine.waits_for_time(name):
                 self.engine.ask(name)
         self.engine.run(budget)
         self._ets.bounds = {}  # the tuples of the next micro-batch come first

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headrace.commands.command import Command, decode_command
 from headrace.engine.statistics import greatest
+from headrace.model.parcels import Moved
 from headrace.model.stint import Stint
 from headrace.worker.wire import Control, Kind, Row, decode_control
 
@@ -40,6 +41,10 @@ class Inbox:
     def commands(self) -> list[Command]:
         """Return the commands that take effect with this micro-batch."""
         return [decode_command(data) for control in self.controls for data in control.commands]
+
+    def moved(self) -> list[Moved]:
+        """Return the files with parcels that buckets are to take in."""
+        return [moved for control in self.controls for moved in control.moved]
 
     def begun(self) -> list[Stint]:
         """Return the stints whose first tuples come with this micro-batch, in their order."""

@@ -20,6 +20,7 @@ import polars as pl
 from msgspec import UNSET, Struct
 
 from headrace.catalog.definitions import BAD, Stream, Timing
+from headrace.commands.allotments import PARCELS_PER_BUCKET, Allotment
 from headrace.commands.culprits import attributed, attributed_to_readers
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, placement_of
@@ -43,7 +44,7 @@ from headrace.worker.router import Router
 from headrace.worker.set_aside import SAMPLES, bad_records, late_records
 from headrace.worker.source_needs import Needed
 from headrace.worker.task_times import TaskTimes, leave_times, without_times
-from headrace.worker.wire import Control, Kind, Row, Stage, TaskCounts, encode
+from headrace.worker.wire import Control, Kind, ParcelCounts, Row, Stage, TaskCounts, encode
 
 #: Tuples gathered for a route before they go to the buckets, and the most that one page holds.
 PAGE_TUPLES = 128 * 1024
@@ -74,6 +75,9 @@ class Task(Struct, frozen=True):
     time: int
     work: tuple[Work, ...]
     base: Control | None
+    #: The allotments by which pages are routed, if the commands of this micro-batch change them; None: those in force.
+    allotments: dict[str, Allotment] | None = None
+    counts_parcels: bool = False
 
 
 class Ingest:
@@ -151,6 +155,8 @@ class Ingest:
             task.number,
             self.routes,
             self.buckets,
+            tables=self._tables(task),
+            parcels=PARCELS_PER_BUCKET * len(self.buckets) if task.counts_parcels else 0,
             page=self.page,
             ends=self.ends,
             stage=stage,
@@ -163,7 +169,12 @@ class Ingest:
             self._advance(bounds, lanes, work, newest, statistics)
         yield from router.flush()
         control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes, begun=stints)
-        yield from self._controls(task, control, counts, began)
+        yield from self._controls(task, control, counts, router.parcels(), began)
+
+    def _tables(self, task: Task) -> dict[str, npt.NDArray[np.int64]]:
+        """Return where the parcels of each allotment go."""
+        allotments = self.running.allotments if task.allotments is None else task.allotments
+        return {name: allotment.table(self.buckets) for name, allotment in allotments.items()}
 
     def _hold(self, work: Work) -> list[Slice | Skipped]:
         with attributed_to_readers(work.stream, self.running):
@@ -313,7 +324,14 @@ class Ingest:
         if statistics.oldest is not None:
             statistics.punctual = statistics.oldest >= work.since - stream.skew
 
-    def _controls(self, task: Task, control: Control, counts: dict[str, StreamCounts], began: int) -> Iterator[Row]:
+    def _controls(
+        self,
+        task: Task,
+        control: Control,
+        counts: dict[str, StreamCounts],
+        parcels: dict[VertexId, ParcelCounts],
+        began: int,
+    ) -> Iterator[Row]:
         """Yield a control for each bucket; the first one carries the counts of the task, as the driver adds them up."""
         observed = self.engine.observe()
         counted = TaskCounts(
@@ -322,6 +340,7 @@ class Ingest:
             vertices=without_times(observed.vertices),
             guards=[] if self.guards is None else self.guards.report(observed),
             shed=self._shed(observed),
+            parcels=parcels,
         )
         if self.notes is not None:
             vertices = {name: vertex.busy_ns for name, vertex in observed.vertices.items()}

@@ -89,6 +89,7 @@ def merged(reports: Sequence[Report]) -> Report:
         stores=added(report.stores for report in reports),
         boxes=merged_boxes(report.boxes for report in reports),
         building=sum(report.building for report in reports),
+        moved=[moved for report in reports for moved in report.moved],
     )
 
 

@@ -10,19 +10,23 @@ import polars as pl
 
 from headrace.engine.shedding.shedders import Shedders
 from headrace.graph.graph import Vertex, VertexId
-from headrace.model.expressions.expression import Expr
+from headrace.graph.place import route_of
 from headrace.model.page import Page
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Receive
-from headrace.worker.wire import Kind, Row, Stage
+from headrace.worker.wire import Kind, ParcelCounts, Row, Stage
+
+#: The tuples of so many parcels are reported for each route, those with most.
+MOST_COUNTED = 64
 
 
 class Router:
     """The pages of one task, gathered by route and divided among buckets by the keys of the route.
 
-    `ends` names the outputs of the routes that lead to nothing else: `stage` may take their pages and return notes of
-    where they are.
+    `tables` gives for each allotment the places of its parcels among the buckets. The tuples of so many `parcels` are
+    counted; 0: they are not. `ends` names the outputs of the routes that lead to nothing else: `stage` may take their
+    pages and return notes of where they are.
     """
 
     def __init__(
@@ -31,13 +35,15 @@ class Router:
         routes: Sequence[Vertex],
         buckets: Sequence[int],
         *,
+        tables: Mapping[str, npt.NDArray[np.int64]],
+        parcels: int = 0,
         page: int,
         ends: Mapping[VertexId, Sequence[VertexId]],
         stage: Stage | None,
         shedders: Shedders,
     ) -> None:
         self._task, self._buckets, self._page = task, buckets, page
-        self._ends, self._stage, self._shedders = ends, stage, shedders
+        self._tables, self._ends, self._stage, self._shedders = tables, ends, stage, shedders
         self._routes = {vertex.id: vertex.spec for vertex in routes if isinstance(vertex.spec, Receive)}
         self._by_origin: dict[VertexId, list[VertexId]] = {}
         for name, spec in self._routes.items():
@@ -45,6 +51,8 @@ class Router:
         self._waiting: dict[VertexId, list[pl.DataFrame]] = {}
         self._sizes: dict[VertexId, int] = {}
         self._sent = 0  # pages and staged files
+        self._parcels = parcels
+        self._counts: dict[VertexId, npt.NDArray[np.int64]] = {}  # by parcel
 
     def add(self, origin: VertexId, page: Page) -> None:
         """Add a page of a vertex to all of its routes; it has none if every query that reads it is being stopped."""
@@ -76,7 +84,7 @@ class Router:
             yield from notes
             return
         rows = frames[0] if len(frames) == 1 else pl.concat(frames)
-        for bucket, part in self._divide(rows, self._routes[name].keys):
+        for bucket, part in self._divide(name, rows, self._routes[name]):
             for piece in part.iter_slices(self._page):
                 yield Row(bucket, Kind.PAGE, name, self._next_part(), piece.height, Page(piece).encode())
 
@@ -100,15 +108,40 @@ class Router:
         self._sent += 1
         return self._task << 32 | self._sent
 
-    def _divide(self, rows: pl.DataFrame, keys: tuple[Expr, ...] | None) -> Iterator[tuple[int, pl.DataFrame]]:
-        count = len(self._buckets)
-        if keys == () or count == 1:
-            yield self._buckets[0], rows
-        elif keys is None:
+    def parcels(self) -> dict[VertexId, ParcelCounts]:
+        """Return how many tuples went by each route whose tuples are counted."""
+        counted = {}
+        for name, counts in self._counts.items():
+            heaviest = np.argsort(-counts, kind="stable")[:MOST_COUNTED]
+            pairs = zip(heaviest.tolist(), counts[heaviest].tolist(), strict=True)
+            counted[name] = ParcelCounts(int(counts.sum()), [(parcel, count) for parcel, count in pairs if count])
+        return counted
+
+    def _count(self, name: VertexId, hashes: npt.NDArray[np.uint64]) -> None:
+        """Count tuples by parcel, once for all allotments of the same keys."""
+        is_first = not any(route_of(other) == route_of(name) for other in self._routes if other < name)
+        if is_first:
+            counts = np.bincount((hashes % np.uint64(self._parcels)).astype(np.int64), minlength=self._parcels)
+            self._counts[route_of(name)] = counts + self._counts.get(route_of(name), 0)
+
+    def _divide(self, name: VertexId, rows: pl.DataFrame, route: Receive) -> Iterator[tuple[int, pl.DataFrame]]:
+        count, table = len(self._buckets), self._tables.get(route.allotment)
+        if route.keys == () or count == 1:
+            yield self._buckets[0 if table is None else table[0]], rows
+        elif route.keys is None:
             yield self._buckets[(self._task + self._sent) % count], rows
         else:
-            hashes = hash_columns(evaluate(rows, keys))
-            yield from divide(rows, (hashes % np.uint64(count)).astype(np.int64), self._buckets)
+            hashes = hash_columns(evaluate(rows, route.keys))
+            if self._parcels:
+                self._count(name, hashes)
+            yield from divide(rows, places_of(hashes, count, table), self._buckets)
+
+
+def places_of(hashes: npt.NDArray[np.uint64], count: int, table: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
+    """Return for each hash of keys the place of its bucket, among so many, by a table of parcels if there is one."""
+    if table is None:
+        return (hashes % np.uint64(count)).astype(np.int64)
+    return table[(hashes % np.uint64(len(table))).astype(np.int64)]
 
 
 def divide(

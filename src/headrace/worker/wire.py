@@ -21,6 +21,7 @@ from headrace.engine.shedding.shedders import ShedSeen
 from headrace.engine.statistics import QueueStatistics, StreamCounts, VertexCounts
 from headrace.errors import HostFault
 from headrace.model.page import Page
+from headrace.model.parcels import Moved
 from headrace.model.stint import Stint
 from headrace.operators.multijoin.seen import BoxSeen
 from headrace.storage.requests import Requests
@@ -105,6 +106,13 @@ class GuardSeen(Struct, frozen=True, array_like=True):
     ended: bool = False
 
 
+class ParcelCounts(Struct, frozen=True, array_like=True):
+    """How many tuples a task sent on a route, and how many of them for the parcels that had most."""
+
+    total: int
+    heaviest: list[tuple[int, int]]
+
+
 class TaskCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an ingest task counted. It goes to one bucket, whose report passes it on to the driver.
 
@@ -116,6 +124,7 @@ class TaskCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     vertices: dict[str, VertexCounts] = {}
     guards: list[GuardSeen] = []  # with what they dropped in this task
     shed: list[ShedSeen] = []  # to keep promises
+    parcels: dict[str, ParcelCounts] = {}  # by route, now and then
     busy_ns: int = 0
 
 
@@ -131,6 +140,7 @@ class Control(Struct, frozen=True, kw_only=True):
     clocks: dict[str, int] = {}
     lanes: dict[str, dict[str, int]] = {}  # bounds by stream and lane
     commands: list[bytes] = []
+    moved: list[Moved] = []  # files with parcels that are to be taken in
     dropped: list[str] = []  # queries that do not run in this micro-batch, although the bucket may know them
     begun: list[Stint] = []  # of queries that are on: later ones whose tuples have come
     budget: int | None = None  # nanoseconds of estimated service that a bucket may spend; None: no limit
@@ -182,6 +192,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stores: dict[str, Requests] = {}  # requests that the process has made since it reported last
     boxes: dict[str, BoxSeen] = {}  # what joins of several inputs did in this micro-batch, by vertex
     building: int = 0  # rows that these buckets still have to build for changes of plan
+    moved: list[Moved] = []  # files with parcels that these buckets gave away
 
     def all_shed(self) -> list[ShedSeen]:
         """Return what these buckets shed, and what the ingest tasks that sent them their counts did."""

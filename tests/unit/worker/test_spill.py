@@ -23,6 +23,7 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of
 from headrace.worker.bucket import Bucket
 from headrace.worker.chunk_cache import ChunkCache
+from headrace.worker.moving import Moves
 from headrace.engine.engine import Engine
 from headrace.worker.wire import Control, Kind, Row, decode_report, encode
 from headrace.session import Session
@@ -83,7 +84,7 @@ with tempfile.TemporaryDirectory() as folder:
         control = Control(time=ts, bounds=dict.fromkeys(sources, 2**62 if ended else ts),
           commands=[encode_command(add)] if not batch else [])
         bucket = Bucket.restore(0, store, ChunkCache(cache))
-        out = bucket.run([*rows, Row(0, Kind.CONTROL, "", 0, 0, encode(control))], batch, store)
+        out = bucket.run([*rows, Row(0, Kind.CONTROL, "", 0, 0, encode(control))], batch, store, Moves(Path(folder)))
         for row in out:
             if row.kind is Kind.RESULT:
                 keep("found", Page.decode(row.payload).rows)

@@ -66,7 +66,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
     "Inspect": (
         ("SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES | FUNCTIONS", "SHOW QUERIES;"),
         ("SHOW STATISTICS | FEEDBACK | SHEDDING | DECISIONS | SETTINGS", "SHOW STATISTICS;"),
-        ("SHOW BUCKETS | STORES | PLANS | MIGRATIONS", "SHOW PLANS;"),
+        ("SHOW BUCKETS | STORES | PLANS | MIGRATIONS | PARCELS", "SHOW PLANS;"),
         ("DESCRIBE", "DESCRIBE bids;"),
         ("EXPLAIN [ANALYZE | CAPACITY | JSON]", "EXPLAIN SELECT item FROM bids;"),
     ),
@@ -77,6 +77,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
     "Change": (
         ("ALTER SYSTEM | QUERY", "ALTER QUERY best SET (latency '2 s');"),
         ("START | STOP QUERY", "STOP QUERY best;"),
+        ("MOVE PARCELS", "MOVE PARCELS 3, 17 OF best TO BUCKET 1;"),
         ("ENABLE | DISABLE RULE", "DISABLE RULE watch;"),
         ("DROP QUERY | VIEW | EVENT | RULE | SINK | STREAM | TABLE | AGGREGATE | FUNCTION", "DROP QUERY best;"),
     ),

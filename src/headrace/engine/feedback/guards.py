@@ -222,6 +222,16 @@ class Guards:
                 }
                 self._note(self._spread((guard.arc,), guard.pattern, known))
 
+    def of_groups(self, readers: Collection[VertexId]) -> list[Guard]:
+        """Return the guards of groups that these readers found to be settled; their tuples are needed nowhere."""
+        return [guard for guard in self.in_force() if guard.kind == "group" and guard.reader in readers]
+
+    def take_over(self, guards: Iterable[Guard]) -> None:
+        """Guard against groups that were found to be settled where their tuples went before."""
+        for guard in guards:
+            if self.exists(guard.arc):
+                self._put(Guard(*guard.arc, guard.pattern, guard.until, guard.kind, guard.firm))
+
     def _take(self, arcs: Sequence[Arc], pattern: Pattern, kind: Literal["given", "group"]) -> bool:
         """Put guards in place, nearest to the sender first, then purge state, then relay the pattern to sources."""
         spread = self._spread(arcs, pattern)

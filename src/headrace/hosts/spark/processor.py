@@ -73,6 +73,7 @@ class BucketProcessor(StatefulProcessor):
         from headrace.storage.object_settings import configure
         from headrace.worker.bucket import Bucket
         from headrace.worker.chunk_cache import machine_cache
+        from headrace.worker.moving import Moves
         from headrace.worker.wire import from_spark, to_spark
 
         directory = location(self.directory)
@@ -99,7 +100,7 @@ class BucketProcessor(StatefulProcessor):
             if bucket is None or not bucket.can_run(store, arrived):
                 bucket = Bucket.restore(bucket_number, store, machine_cache(os.environ), arrived)
             bucket.machine = socket.gethostname()
-            done = bucket.run(arrived, batch, store, task.stager.of(bucket))
+            done = bucket.run(arrived, batch, store, Moves(directory), task.stager.of(bucket))
             out = task.after(bucket_number, done)
         if bucket.stored_bytes < KEEP_BYTES:
             _kept[self.directory, bucket_number] = run, bucket

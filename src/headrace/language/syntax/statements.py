@@ -14,6 +14,7 @@ from sqlglot import exp
 from headrace.errors import Span
 from headrace.language.syntax.aggregates import AggregateBody
 from headrace.language.syntax.names import ConnectorClause, Name
+from headrace.language.syntax.parcels import MoveParcels
 from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, EnableRule
 from headrace.language.syntax.stints import StintClause, TurnQuery
 from headrace.model.events.event import Context, Event
@@ -40,6 +41,7 @@ Shown: TypeAlias = Literal[
     "STORES",
     "PLANS",
     "MIGRATIONS",
+    "PARCELS",
 ]
 
 
@@ -340,6 +342,7 @@ Statement: TypeAlias = (
     | Alter
     | AlterPromises
     | Migrate
+    | MoveParcels
     | ResetFrontier
     | Tell
     | Show

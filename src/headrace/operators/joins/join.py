@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import polars as pl
@@ -16,9 +16,11 @@ from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.operators.arrays import KEY, PAIRS_AT_ONCE, Flags, Ints, gather, matches
+from headrace.operators.capabilities import Choose
 from headrace.operators.joins.pairing import Pairer, Pairing
 from headrace.operators.joins.two_sides import TwoSides
-from headrace.operators.operator import Operator
+from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import Keys
 from headrace.operators.state.sorted_chunk import Chunk
 from headrace.operators.state.sorted_side import SortedSide
 
@@ -38,6 +40,14 @@ class Join(Pairing, frozen=True, tag="join"):
     @property
     def order_matters(self) -> bool:
         return False
+
+    @property
+    def hindrance(self) -> str | None:
+        if self.kind != "inner":
+            return "its rows that wait for a partner hold back the time of its results"
+        if self.manner != "plain":
+            return "what a THRIFTY or IMPATIENT join asks for depends on all that its bucket holds"
+        return None
 
 
 class JoinOperator(TwoSides[SortedSide]):
@@ -128,6 +138,18 @@ class JoinOperator(TwoSides[SortedSide]):
                     terms.append((other, OneOf(tuple(values.sort().to_physical().to_list()))))
         if terms:
             self._desires.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        given: dict[str, pl.DataFrame] = {}
+        for side, by in zip(self._sides, keys, strict=True):
+            rows = side.give(lambda rows, by=by: choose(rows, by))  # type: ignore[misc]
+            given |= {side.name: pl.concat(rows)} if rows else {}
+        return given
+
+    def take(self, given: State) -> None:
+        for port, side in enumerate(self._sides):
+            if side.name in given:
+                side.insert(given[side.name].sort(KEY, maintain_order=True), None, self._frontier.bounds[1 - port])
 
     def due(self) -> int | None:
         first = min(side.next_unmatched() for side in self._sides)

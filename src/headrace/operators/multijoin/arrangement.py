@@ -5,7 +5,7 @@ Rows that came after a change of plan began are kept apart from those before: ea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import polars as pl
@@ -13,7 +13,7 @@ import polars as pl
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import END
-from headrace.operators.arrays import KEY, Array
+from headrace.operators.arrays import KEY, Array, Flags
 from headrace.operators.operator import DERIVED, State
 from headrace.operators.state.sorted_chunk import Chunk
 from headrace.operators.state.sorted_side import SortedSide
@@ -82,6 +82,12 @@ class Arrangement:
         removed = sum(side.remove(pattern) for side in self._sides.values())
         self._tidy()
         return removed
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
+        """Give up the rows that are chosen, of all epochs."""
+        given = [rows for side in self._sides.values() for rows in side.give(choose)]
+        self._tidy()
+        return given
 
     def has_before(self, epoch: int, bound: int) -> bool:
         """Return whether a row of an earlier epoch has not expired before a bound."""

@@ -20,6 +20,8 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
+from headrace.operators.arrays import KEY
+from headrace.operators.capabilities import Choose
 from headrace.operators.multijoin.arrangement import Arrangement, Place
 from headrace.operators.multijoin.counters import Counters
 from headrace.operators.multijoin.probe import Batch, Reader, search
@@ -29,6 +31,7 @@ from headrace.operators.multijoin.seen import BoxSeen, How, MigrationSeen, PortS
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.multijoin.tracks import ALL, NewTrack, OldRows, OldTrack, Track
 from headrace.operators.operator import Frontier, Operator, State
+from headrace.operators.partitioning import Keys
 
 #: So many parts of a portion are built one after the other, since what a part will give is not known before.
 _PARTS = 8
@@ -359,6 +362,29 @@ class MultiJoinOperator(Operator):
         self._arrangements = {place: rows for place, rows in self._arrangements.items() if place.is_base}
         self._build(program, [place for place in program.places if place not in self._arrangements])
         self._use(setting, program)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        """Give up the rows of the inputs; what was joined from them is forgotten, and follows from them."""
+        given: dict[str, pl.DataFrame] = {}
+        bases = {self._program.base(port) for port in range(len(keys))}
+        for place, arrangement in self._arrangements.items():
+            port = place.ports[0]
+            by = tuple(self._spec.output(port, key) for key in keys[port])
+            rows = arrangement.give(lambda rows, by=by: choose(rows, by))  # type: ignore[misc]
+            if rows and place in bases:
+                names = dict(zip(self._spec.names[port], self._spec.inputs[port].names, strict=True))
+                given[str(port)] = pl.concat(rows).drop(KEY).rename(names)
+        return given
+
+    def take(self, given: State) -> None:
+        """Let the rows come once more, without results: no row here has one of their keys, so all meet among them."""
+        counters = self._counters
+        self._counters = Counters(len(self._spec.inputs))
+        for port in range(len(self._spec.inputs)):
+            if str(port) in given:
+                for _ in self.on_page(port, Page(given[str(port)])):
+                    pass
+        self._counters = counters
 
     def purge(self, port: int, pattern: Pattern) -> int:
         names = dict(zip(self._spec.inputs[port].names, self._spec.names[port], strict=True))

@@ -97,3 +97,7 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
     @property
     def order_matters(self) -> bool:
         return False
+
+    @property
+    def hindrance(self) -> str | None:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import polars as pl
@@ -9,6 +10,7 @@ import polars as pl
 from headrace.model.patterns.pattern import Pattern, without
 from headrace.model.schema import TS
 from headrace.model.time import END
+from headrace.operators.arrays import Flags
 from headrace.operators.operator import State
 
 #: Rows of a chunk at most, unless a single page is larger: a split rewrites no more than this.
@@ -86,6 +88,20 @@ class Pending:
                 kept.append(chunk if rows is chunk.rows else _chunk(chunk.number, rows))
         self._chunks = kept
         return before - len(self)
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
+        """Give up the tuples that are chosen, in the order of arrival."""
+        kept, given = list[_Chunk](), list[pl.DataFrame]()
+        for chunk in self._chunks:
+            chosen = choose(chunk.rows)
+            if not chosen.any():
+                kept.append(chunk)
+                continue
+            given.append(chunk.rows.filter(chosen))
+            if not chosen.all():
+                kept.append(_chunk(chunk.number, chunk.rows.filter(~chosen)))
+        self._chunks = kept
+        return given
 
     def state(self) -> dict[str, pl.DataFrame]:
         return {f"pending-{chunk.number}": chunk.rows for chunk in self._chunks}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import polars as pl
+
 from headrace.model.expressions.expression import Expr
 from headrace.model.expressions.text import format_name
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
+from headrace.operators.capabilities import Choose
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Spec
 from headrace.operators.text import with_inputs
 
@@ -41,6 +45,10 @@ class Reorder(Spec, frozen=True, tag="reorder"):
     def order_matters(self) -> bool:
         return False
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class ReorderOperator(Operator):
     """The running half of `Reorder`."""
@@ -64,6 +72,13 @@ class ReorderOperator(Operator):
 
     def restore(self, state: State) -> None:
         self._pending.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        given = self._pending.give(lambda rows: choose(rows, keys[0]))
+        return {"pending": pl.concat(given)} if given else {}
+
+    def take(self, given: State) -> None:
+        self._pending.add(given["pending"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         return self._pending.remove(pattern)

@@ -12,10 +12,12 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import TS
 from headrace.model.time import format_duration
+from headrace.operators.capabilities import Choose
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.expressions.lookup import equal
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
 from headrace.operators.repeats.last_seen import HASH, NEVER, LastSeen
 from headrace.operators.spec import Spec
 from headrace.operators.text import listed
@@ -45,6 +47,10 @@ class Distinct(Spec, frozen=True, tag="distinct"):
     @property
     def order_matters(self) -> bool:
         return False
+
+    @property
+    def hindrance(self) -> str | None:
+        return None
 
 
 class DistinctOperator(Operator):
@@ -106,6 +112,17 @@ class DistinctOperator(Operator):
     def restore(self, state: State) -> None:
         self._pending.restore(state)
         self._last_seen.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        pending = self._pending.give(lambda rows: choose(rows, keys[0]))
+        seen = self._last_seen.give(lambda rows: choose(rows, keys[0]))
+        return {**({"pending": pl.concat(pending)} if pending else {}), **({} if seen is None else {"seen": seen})}
+
+    def take(self, given: State) -> None:
+        if "pending" in given:
+            self._pending.add(given["pending"])
+        if "seen" in given:
+            self._last_seen.take(given["seen"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         return self._pending.remove(pattern) + self._last_seen.remove(pattern)

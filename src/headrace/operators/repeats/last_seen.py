@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 
 from headrace.model.patterns.pattern import Pattern, without
 from headrace.model.schema import TS
+from headrace.operators.arrays import Flags
 from headrace.operators.expressions.lookup import candidates, equal
 from headrace.operators.operator import State
 
@@ -83,6 +85,27 @@ class LastSeen:
                 kept.append(chunk if rows is chunk.rows else _Chunk(chunk.number, rows, _latest(rows)))
         self._chunks = kept
         return before - len(self)
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> pl.DataFrame | None:
+        """Give up the values that are chosen, each with when it was seen last; None if there are none."""
+        kept, given = list[_Chunk](), list[pl.DataFrame]()
+        for chunk in self._chunks:
+            chosen = choose(chunk.rows)
+            if not chosen.any():
+                kept.append(chunk)
+                continue
+            given.append(chunk.rows.filter(chosen))
+            if not chosen.all():
+                rest = chunk.rows.filter(~chosen)
+                kept.append(_Chunk(chunk.number, rest, _latest(rest)))
+        self._chunks = kept
+        return pl.concat(given).sort(TS).unique(self._names, keep="last", maintain_order=True) if given else None
+
+    def take(self, given: pl.DataFrame) -> None:
+        """Go on with values that are not known here."""
+        rows = given.sort(HASH)
+        self._chunks.append(_Chunk(self._next, rows, _latest(rows)))
+        self._next += 1
 
     def state(self) -> dict[str, pl.DataFrame]:
         return {f"seen-{chunk.number}": chunk.rows for chunk in self._chunks}

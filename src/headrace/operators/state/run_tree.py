@@ -14,6 +14,7 @@ import polars as pl
 
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.time import BEGIN, END
+from headrace.operators.arrays import Flags
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.state.runs import Runs
 
@@ -76,6 +77,12 @@ class RunTree:
     def remove(self, pattern: Pattern) -> int:
         """Drop rows that match; returns how many."""
         return sum(node.remove(pattern) for node in self._nodes.values())
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
+        """Give up the rows that are chosen."""
+        given = [rows for node in self._nodes.values() for rows in node.give(choose)]
+        self._nodes = {name: node for name, node in self._nodes.items() if len(node) or name == self._prefix}
+        return given
 
     def state(self) -> dict[str, pl.DataFrame]:
         """Return all chunks by name; a chunk that is the same object has not changed."""

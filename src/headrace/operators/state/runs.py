@@ -16,7 +16,7 @@ import polars as pl
 
 from headrace.model.patterns.pattern import Pattern, without
 from headrace.model.time import BEGIN, END
-from headrace.operators.arrays import least
+from headrace.operators.arrays import Flags, least
 
 #: A run is kept in chunks of this many rows, so that no chunk of state is very large; runs that only grow longer by
 #: merging stay below it.
@@ -102,6 +102,22 @@ class Runs:
                 kept.append(run if remaining is alive else self._make(remaining))
         self._runs = kept
         return count
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
+        """Give up the rows that are chosen."""
+        self.settle()
+        kept, given = list[_Run](), list[pl.DataFrame]()
+        for run in self._runs:
+            alive = run.rows.slice(run.dead)
+            chosen = choose(alive)
+            if not chosen.any():
+                kept.append(run)
+                continue
+            given.append(alive.filter(chosen))
+            if not chosen.all():
+                kept.append(self._make(alive.filter(~chosen)))
+        self._runs = kept
+        return given
 
     def settle(self) -> None:
         """Make a run of the fresh rows and merge runs of like size."""

@@ -8,7 +8,7 @@ searches: the rest of a state larger than memory stays on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import is_not
 
 import numpy as np
@@ -101,6 +101,19 @@ class SortedSide:
         self._tree.replace(lambda node, chunk: self._without(node, chunk, pattern))
         return before - len(self)
 
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
+        """Give up the rows that are chosen, of a side that is not preserved."""
+        given: list[pl.DataFrame] = []
+
+        def rest(node: str, chunk: Chunk) -> Chunk | None:
+            chosen = choose(chunk.rows)
+            if chosen.any():
+                given.append(chunk.rows.filter(chosen))
+            return self._kept(node, chunk, ~chosen)
+
+        self._tree.replace(rest)
+        return given
+
     def oldest_waiting(self) -> int:
         """Return the smallest timestamp of a row that may still have to come out padded, or END."""
         oldest = END
@@ -154,13 +167,16 @@ class SortedSide:
         self._index = None if index is None else (tuple(self.chunks()), index)
 
     def _without(self, node: str, chunk: Chunk, pattern: Pattern) -> Chunk | None:
-        matching = matches(pattern, chunk.rows).to_numpy()
-        if not matching.any():
+        return self._kept(node, chunk, ~matches(pattern, chunk.rows).to_numpy())
+
+    def _kept(self, node: str, chunk: Chunk, kept: Flags) -> Chunk | None:
+        """Return what is left of a chunk: itself if all is."""
+        if kept.all():
             return chunk
-        if matching.all():
+        if not kept.any():
             return None
         self._next += 1
-        places = np.flatnonzero(~matching)
+        places = np.flatnonzero(kept)
         done = None if chunk.done is None else chunk.done[places]
         return Chunk(f"{self.name}/{node}/{self._next - 1}", gather(chunk.rows, places), self.needed, done)
 

@@ -23,6 +23,7 @@ from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Cumulative, Landmark, Panes, Range
+from headrace.operators.capabilities import Choose
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys, computed_from, renamed
 from headrace.operators.spec import Order, Spec
@@ -36,6 +37,8 @@ PANE = "__pane"
 _WINDOW_END = "__end"
 #: The chunk, and its column, that says up to where cumulative windows have closed.
 _CLOSED = "closed"
+#: The same for where the panes begin that have not closed, in what is given away.
+_HORIZON = "horizon"
 #: How many rows to lay out at most for one merge.
 _BATCH_ROWS = 1_000_000
 
@@ -109,6 +112,10 @@ class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
     def order_matters(self) -> bool:
         return False
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class _Partial(Operator):
     def __init__(self, spec: PartialAggregate) -> None:
@@ -166,6 +173,17 @@ class _RangeWindows(Operator):
     def restore(self, state: State) -> None:
         self._panes.restore(state)
         self._panes.expire(self._since)
+        self._blocks.forget()
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        given = self._panes.give(lambda rows: choose(rows, keys[0]))
+        self._blocks.forget()
+        return {"panes": pl.concat(given), _HORIZON: _one(self._panes.horizon)} if given else {}
+
+    def take(self, given: State) -> None:
+        # a pane in several windows may have been in one that has closed
+        self._panes.expire(int(given[_HORIZON].item()))
+        self._panes.append(given["panes"])
         self._blocks.forget()
 
     def held(self) -> int:
@@ -295,6 +313,12 @@ class _LandmarkWindows(Operator):
         self._panes.restore(state)
         self._totals.restore(state)
 
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        return _given_by(self._panes, self._totals, keys[0], choose)
+
+    def take(self, given: State) -> None:
+        _taken_by(self._panes, self._totals, given)
+
     def held(self) -> int:
         return len(self._panes) + len(self._totals)
 
@@ -370,6 +394,14 @@ class _CumulativeWindows(Operator):
         self._set_closed(int(state[_CLOSED][_CLOSED][0]) if _CLOSED in state else BEGIN)
         self._forget_earlier()
 
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        given = _given_by(self._panes, self._totals, keys[0], choose)
+        return {**given, _CLOSED: self._closed_chunk} if given else {}
+
+    def take(self, given: State) -> None:
+        _taken_by(self._panes, self._totals, given)
+        self._set_closed(max(self._closed, int(given[_CLOSED].item())))
+
     def held(self) -> int:
         return len(self._panes) + len(self._totals)
 
@@ -410,6 +442,23 @@ class _CumulativeWindows(Operator):
     def _set_closed(self, end: int) -> None:
         self._closed = end
         self._closed_chunk = pl.DataFrame({_CLOSED: [end]}, schema={_CLOSED: pl.Int64})
+
+
+def _given_by(panes: RunTree, totals: RunTree, keys: Keys, choose: Choose) -> dict[str, pl.DataFrame]:
+    parts = {"panes": panes, "totals": totals}
+    given = {name: tree.give(lambda rows: choose(rows, keys)) for name, tree in parts.items()}
+    return {name: pl.concat(rows) for name, rows in given.items() if rows}
+
+
+def _taken_by(panes: RunTree, totals: RunTree, given: State) -> None:
+    if "panes" in given:
+        panes.append(given["panes"])
+    if "totals" in given:
+        totals.append(given["totals"])
+
+
+def _one(bound: int) -> pl.DataFrame:
+    return pl.DataFrame({_HORIZON: [bound]}, schema={_HORIZON: pl.Int64})
 
 
 def pane_length(window: Panes) -> int:

@@ -277,6 +277,30 @@ REFRESHED = History(
     seed=11,
 )
 
+#: All parcels of two buckets.
+PARCELS = ", ".join(map(str, range(128)))
+HOPS = COUNTS.replace("counts", "hops").replace("[RANGE 2 SECONDS]", "[RANGE 6 SECONDS SLIDE 2 SECONDS]")
+MOVED = History(
+    "parcels that change bucket",
+    (
+        Execute(STREAMS + HOPS + PAIRS + TRIPLES),
+        Push("s", FIRST),
+        Push("t", FIRST),
+        Execute(f"MOVE PARCELS {PARCELS} OF pairs TO BUCKET 1; MOVE PARCELS {PARCELS} OF hops TO BUCKET 1;"),
+        Push("s", SECOND),
+        Execute(f"MOVE PARCELS {PARCELS} OF triples TO BUCKET 0;"),
+        Execute(f"MOVE PARCELS {PARCELS} OF pairs TO BUCKET 0;"),
+        Push("t", SECOND),
+        Execute(f"MOVE PARCELS {PARCELS} OF hops TO BUCKET 0; STOP QUERY pairs;"),
+        Restart(),
+        Execute(f"MOVE PARCELS {PARCELS} OF triples TO BUCKET 1; DROP QUERY IF EXISTS pairs;"),
+        Push("t", THIRD),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=11,
+)
+
 HISTORIES = (
     WINDOWS,
     REPLACED,
@@ -291,4 +315,5 @@ HISTORIES = (
     PRESSED,
     MIGRATED,
     REFRESHED,
+    MOVED,
 )

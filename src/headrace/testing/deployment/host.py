@@ -34,8 +34,9 @@ from headrace.testing.clock import VirtualClock
 from headrace.testing.deployment.spark import Logs, SparkFailure, StateStore
 from headrace.worker.bucket import Bucket
 from headrace.worker.ingest import Ingest, Task
+from headrace.worker.moving import Moves
 from headrace.worker.reports import TaskRows
-from headrace.worker.wire import Kind, Row
+from headrace.worker.wire import Kind, Row, decode_report
 
 #: A micro-batch takes so long.
 BATCH_TIME = 10 * MILLISECOND
@@ -224,9 +225,10 @@ class SimulatedDeployment:
                 writer = Writer(self.directory, f"b{batch}-{number}", batch=batch, task=number)
                 stager = BucketStager(writer, Allowance(ALLOWANCE))
                 task_rows = TaskRows([number], stager.finish)
-                out = list(task_rows.after(number, bucket.run(rows, batch, store, stager.of(bucket))))
+                done = bucket.run(rows, batch, store, Moves(self.directory), stager.of(bucket))
+                out = list(task_rows.after(number, done))
                 worker.buckets[number] = bucket
-                if self.tasks is not None and not any(row.kind is Kind.STAGED for row in out):
+                if self.tasks is not None and not _has_written(out):
                     self.tasks[before] = (tuple(out), store.encoded)
             store.commit()
         return out
@@ -240,6 +242,13 @@ class SimulatedDeployment:
         self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=self.ended)
         if random.Random(f"{self.seed}/calls/{batch}").random() < 0.5:  # else they are still under way
             self.delivery.reactions.outbox.work()
+
+
+def _has_written(rows: Sequence[Row]) -> bool:
+    """Return whether a task has left files, which must be there again if it is not run again."""
+    return any(
+        row.kind is Kind.STAGED or (row.kind is Kind.REPORT and bool(decode_report(row.payload).moved)) for row in rows
+    )
 
 
 class SparkFault(HostFault):

@@ -92,7 +92,8 @@ def _changed(name: str, bound: int) -> str:
 
 def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iterator[Action]:
     match chance.choices(
-        ("push", "create", "drop", "replace", "turn", "rule", "tell", "set", "restart"), (8, 3, 1, 1, 2, 2, 1, 2, 2)
+        ("push", "create", "drop", "replace", "turn", "rule", "tell", "set", "move", "restart"),
+        (8, 3, 1, 1, 2, 2, 1, 2, 2, 2),
     )[0]:
         case "push":
             stream = chance.choice(("s", "s", "t"))
@@ -138,6 +139,10 @@ def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iter
             if "counts" in known:
                 settings.append(f"DESIRE counts WHERE k = {chance.randint(1, 3)};")
             yield Execute(chance.choice(settings))
+        case "move":
+            if "counts" in known:
+                some = ", ".join(map(str, sorted(chance.sample(range(128), 60))))
+                yield Execute(f"MOVE PARCELS {some} OF counts TO BUCKET {chance.randrange(2)};")
         case _:
             yield Restart()
 

@@ -1,0 +1,91 @@
+"""Allotments: which bucket has which parcel of the keys of some vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
+
+from headrace.commands.command import Allot
+from headrace.graph.graph import VertexId
+from headrace.graph.place import Lay, Placement
+from headrace.operators.specs import Exchange, Receive
+
+#: Keys are divided into so many parcels for each bucket; a multiple, so that without a table the hash decides as ever.
+PARCELS_PER_BUCKET = 64
+
+
+class Allotment(Struct, frozen=True):
+    """Where the parcels of some vertices are, and of those behind them that share a bucket with them.
+
+    A parcel that `places` does not name is where the hash of its keys puts it.
+    """
+
+    name: str
+    vertices: tuple[VertexId, ...]
+    parcels: int
+    buckets: tuple[int, ...]  # all, in their order
+    places: dict[int, int] = {}  # by parcel
+    number: int = 0  # of the last change
+
+    def after(self, change: Allot) -> Allotment:
+        """Return the allotment after a change; one that was made before does nothing."""
+        if change.number <= self.number:
+            return self
+        vertices = tuple(dict.fromkeys((*self.vertices, *change.vertices)))
+        return replace(self, vertices=vertices, places={**self.places, **change.moves}, number=change.number)
+
+    def bucket(self, parcel: int) -> int:
+        """Return the bucket of a parcel."""
+        return self.places.get(parcel, self.buckets[parcel % len(self.buckets)])
+
+    def table(self, buckets: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Return for each parcel the place of its bucket among `buckets`."""
+        places = {bucket: place for place, bucket in enumerate(buckets)}
+        return np.array([places[self.bucket(parcel)] for parcel in range(self.parcels)], dtype=np.int64)
+
+
+def allotted(allotments: Mapping[str, Allotment], change: Allot) -> dict[str, Allotment]:
+    """Return allotments after a change of one of them."""
+    before = allotments.get(change.name) or Allotment(change.name, (), change.parcels, change.buckets)
+    return {**allotments, change.name: before.after(change)}
+
+
+def names_of(allotments: Iterable[Allotment]) -> dict[VertexId, str]:
+    """Return the allotment of each vertex that has one of its own."""
+    return {vertex: allotment.name for allotment in allotments for vertex in allotment.vertices}
+
+
+def lying_together(placement: Placement, vertex: VertexId) -> dict[VertexId, Lay]:
+    """Return the vertices with state that must be in the buckets of one, since pages go from one to another there."""
+    inner = {other.id: other for other in placement.keyed if not isinstance(other.spec, Receive | Exchange)}
+    neighbors: dict[VertexId, set[VertexId]] = {name: set() for name in inner}
+    for name, other in inner.items():
+        for origin in other.inputs:
+            if origin in inner:
+                neighbors[name].add(origin)
+                neighbors[origin].add(name)
+    reached, waiting = {vertex}, [vertex]
+    while waiting:
+        found = neighbors[waiting.pop()] - reached
+        reached |= found
+        waiting += found
+    return {name: lay for name, lay in placement.lays.items() if name in reached}
+
+
+def moved_parcels(
+    before: Mapping[str, Allotment], after: Mapping[str, Allotment]
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """Return, by allotment, the parcels that change bucket between two states, from where and to where."""
+    moved: dict[str, dict[int, tuple[int, int]]] = {}
+    for name, new in after.items():
+        old = before.get(name) or Allotment(name, (), new.parcels, new.buckets)
+        if old.places == new.places:
+            continue
+        parcels = {*old.places, *new.places}
+        ways = {parcel: (old.bucket(parcel), new.bucket(parcel)) for parcel in sorted(parcels)}
+        moved[name] = {parcel: way for parcel, way in ways.items() if way[0] != way[1]}
+    return {name: ways for name, ways in moved.items() if ways}

@@ -1,0 +1,99 @@
+"""Groups of vertices whose parcels change bucket together, and what hinders that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from headrace.commands.allotments import PARCELS_PER_BUCKET, Allotment, lying_together
+from headrace.commands.command import Allot
+from headrace.commands.running import Running
+from headrace.commands.running_graph import placement_of, whole_of
+from headrace.graph.graph import VertexId
+from headrace.graph.naming import Names
+from headrace.graph.place import Placement, route_of
+from headrace.operators.specs import Receive
+
+
+class ParcelGroup(Struct, frozen=True):
+    """Vertices with state that lie together, where their parcels are, and which queries they work for."""
+
+    vertices: tuple[VertexId, ...]
+    allotment: Allotment
+    queries: tuple[str, ...]
+    hindrance: str | None  # why they cannot move
+    is_keyed: bool
+    routes: tuple[VertexId, ...]  # by which tuples come, whatever the allotment
+
+    def moving(self, moves: dict[int, int], *, auto: bool = False) -> Allot:
+        """Return the command that lets parcels go to other buckets."""
+        at = self.allotment
+        return Allot(at.name, at.number + 1, self.vertices, at.parcels, at.buckets, moves, auto=auto)
+
+
+def parcel_groups(running: Running, buckets: Sequence[int]) -> list[ParcelGroup]:
+    """Return all groups, those of the oldest queries first."""
+    placement = placement_of(running)
+    groups: list[ParcelGroup] = []
+    seen: set[VertexId] = set()
+    for vertex, lay in placement.lays.items():
+        if vertex in seen:
+            continue
+        together = lying_together(placement, vertex)
+        is_keyed = any(lay.keys)
+        vertices = tuple(
+            name for name, other in together.items() if other.allotment == lay.allotment and any(other.keys) == is_keyed
+        )
+        seen.update(vertices)
+        new = Allotment(
+            _name(vertices[0]), vertices, PARCELS_PER_BUCKET * len(buckets) if is_keyed else 1, tuple(buckets)
+        )
+        queries = [
+            query.query
+            for query in (*running.queries, *running.ending, *running.early)
+            if not {vertex.id for vertex in query.graph}.isdisjoint(vertices)
+        ]
+        groups.append(
+            ParcelGroup(
+                vertices,
+                running.allotments.get(lay.allotment, new),
+                tuple(dict.fromkeys(queries)),
+                _hindrance(placement, running, vertices),
+                is_keyed,
+                _routes(placement, vertices),
+            )
+        )
+    return groups
+
+
+def _routes(placement: Placement, vertices: Sequence[VertexId]) -> tuple[VertexId, ...]:
+    """Return the routes by whose keys the tuples for some vertices are dealt."""
+    keyed = placement.keyed.by_id()
+    found: dict[VertexId, None] = {}
+    waiting = list(vertices)
+    seen = set(waiting)
+    while waiting:
+        for origin in keyed[waiting.pop()].inputs:
+            if isinstance(keyed[origin].spec, Receive):
+                found[route_of(origin)] = None
+            elif origin not in seen:
+                seen.add(origin)
+                waiting.append(origin)
+    return tuple(found)
+
+
+def _name(vertex: VertexId) -> str:
+    return hashlib.blake2b(vertex.encode(), digest_size=6).hexdigest()
+
+
+def _hindrance(placement: Placement, running: Running, vertices: Sequence[VertexId]) -> str | None:
+    specs = {vertex.id: vertex.spec for vertex in placement.keyed}
+    names: Names | None = None
+    for vertex in vertices:
+        reason = specs[vertex].hindrance
+        if reason is not None:
+            names = names or Names(whole_of(running))
+            return f"{names[vertex]}: {reason}"
+    return None

@@ -1,0 +1,102 @@
+"""MOVE PARCELS and SHOW PARCELS: which bucket has which parcel of the keys of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.commands.command import AddQuery, Allot
+from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
+from headrace.commands.running import Running
+from headrace.control.parcel_loads import ParcelLoads
+from headrace.errors import NotSupported, QueryError
+from headrace.language.syntax.parcels import MoveParcels
+from headrace.session.outcome import Listing
+
+_NAMES = ("query", "parcel", "of", "bucket", "tuples/s", "share", "moves")
+#: Of each query so many parcels are listed: those with most tuples, and those that were moved.
+MOST_LISTED = 16
+
+
+def move(statement: MoveParcels, query: AddQuery, running: Running, buckets: Sequence[int]) -> list[Allot]:
+    """Return the commands of MOVE PARCELS; none if all are there already."""
+    if not buckets:
+        raise QueryError("no query runs yet, so there are no buckets", span=statement.bucket_span)
+    if statement.bucket not in buckets:
+        raise QueryError(
+            f"there is no bucket {statement.bucket}",
+            span=statement.bucket_span,
+            hint=f"choose one of {_listed(buckets)}",
+        )
+    groups = [group for group in parcel_groups(running, buckets) if query.query in group.queries]
+    keyed = [group for group in groups if group.is_keyed] or groups
+    if not keyed:
+        reason = "it is off" if query.query not in {on.query for on in running.queries} else "it keeps no state"
+        raise NotSupported(f"{query.query} has no parcels: {reason}", span=statement.query.span)
+    for group in keyed:
+        if group.hindrance is not None:
+            raise NotSupported(
+                f"parcels of {query.query} cannot move: {group.hindrance}",
+                span=statement.query.span,
+                hint="SHOW PARCELS shows which queries can move; see docs/parcels.md",
+            )
+        for parcel, span in statement.parcels:
+            if parcel >= group.allotment.parcels:
+                raise QueryError(
+                    f"{query.query} has no parcel {parcel}",
+                    span=span,
+                    hint=f"its parcels have the numbers 0 to {group.allotment.parcels - 1}",
+                )
+    commands = []
+    for group in keyed:
+        moves = {
+            parcel: statement.bucket
+            for parcel, _ in statement.parcels
+            if group.allotment.bucket(parcel) != statement.bucket
+        }
+        if moves:
+            commands.append(group.moving(moves))
+    return commands
+
+
+def said(statement: MoveParcels, commands: Sequence[Allot], running: Running, buckets: Sequence[int]) -> str:
+    """Say what the commands do, and to whom else."""
+    if not commands:
+        return f"{statement.query.text}: these parcels are in bucket {statement.bucket} already"
+    names = {command.name for command in commands}
+    groups = [group for group in parcel_groups(running, buckets) if group.allotment.name in names]
+    others = sorted({query for group in groups for query in group.queries} - {statement.query.text})
+    also = f"; so do those of {', '.join(others)}, which must be in the same buckets" if others else ""
+    parcels = sorted({parcel for command in commands for parcel in command.moves})
+    word = "parcel" if len(parcels) == 1 else "parcels"
+    verb = "goes" if len(parcels) == 1 else "go"
+    return f"{statement.query.text}: {word} {_listed(parcels)} {verb} to bucket {statement.bucket}{also}"
+
+
+def show_parcels(running: Running, buckets: Sequence[int], loads: ParcelLoads) -> Listing:
+    """List parcels with their buckets and tuples, and which queries cannot move."""
+    rows: list[tuple[object, ...]] = []
+    if not buckets:
+        return Listing(_NAMES, ())
+    for group in parcel_groups(running, buckets):
+        counts, total = loads.of(group)
+        heaviest = sorted(counts, key=lambda parcel: (-counts[parcel], parcel))[:MOST_LISTED]
+        listed = dict.fromkeys((*heaviest, *list(group.allotment.places)[:MOST_LISTED]))
+        shown: list[int | None] = [*listed] or [None]
+        rows += [_row(group, parcel, counts.get(-1 if parcel is None else parcel, 0.0), total) for parcel in shown]
+    return Listing(_NAMES, tuple(rows))
+
+
+def _row(group: ParcelGroup, parcel: int | None, rate: float, total: float) -> tuple[object, ...]:
+    return (
+        ", ".join(group.queries),
+        "" if parcel is None else parcel,
+        group.allotment.parcels,
+        "" if parcel is None else group.allotment.bucket(parcel),
+        round(rate, 1),
+        f"{rate / total:.1%}" if total else "",
+        "yes" if group.hindrance is None else f"no: {group.hindrance}",
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,136 @@
+"""How state of parcels goes from one bucket to another: through a file of the checkpoint, between two micro-batches.
+
+A bucket gives parcels away when it has done all the work of a micro-batch. The delivery names the files of the attempt
+that counts (`progress.json`), the next offset repeats the names, and the bucket that has the parcels from then on takes
+them in before anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from headrace.commands.allotments import Allotment, moved_parcels
+from headrace.engine.engine import Engine
+from headrace.engine.feedback.guards import Guard
+from headrace.errors import HostFault
+from headrace.graph.graph import VertexId
+from headrace.graph.place import Lay
+from headrace.model.parcels import Moved
+from headrace.operators.arrays import Flags
+from headrace.operators.expressions.evaluate import evaluate
+from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.partitioning import Keys
+from headrace.storage import files, sealed
+from headrace.worker.chunk_cache import decode_chunk, digest_of, encode_chunk
+
+#: The folder of a checkpoint that holds parcels on their way.
+FOLDER = "moves"
+
+
+class Given(Struct, frozen=True):
+    """What a bucket gives of its parcels to another: chunks of state by vertex, and guards that go with them."""
+
+    state: dict[VertexId, dict[str, bytes]]
+    guards: list[Guard] = []
+
+
+_given = msgspec.msgpack.Decoder(Given)
+
+
+class Chosen:
+    """Says which rows belong to parcels: those whose keys have their hashes."""
+
+    def __init__(self, parcels: Collection[int], count: int) -> None:
+        self._is_chosen = np.zeros(count, np.bool_)
+        self._is_chosen[list(parcels)] = True
+
+    def __call__(self, rows: pl.DataFrame, keys: Keys) -> Flags:
+        """Return which rows belong to the parcels; without keys there is one parcel."""
+        if not keys:
+            return np.full(rows.height, self._is_chosen[0])
+        hashes = hash_columns(evaluate(rows, keys))
+        return self._is_chosen[(hashes % np.uint64(len(self._is_chosen))).astype(np.int64)]
+
+
+class Moves:
+    """The files of a checkpoint in which parcels are on their way."""
+
+    def __init__(self, directory: Path) -> None:
+        self._folder = directory / FOLDER
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file; one of this name has the same content."""
+        sealed.replace(self._folder / name, data)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        path = self._folder / name
+        try:
+            return sealed.read(path)
+        except FileNotFoundError as error:
+            raise HostFault(f"{path} is missing", hint="restore the checkpoint folder from a copy") from error
+
+
+def give(
+    engine: Engine,
+    number: int,
+    batch: int,
+    lays: Mapping[VertexId, Lay],
+    allotments: tuple[Mapping[str, Allotment], Mapping[str, Allotment]],
+    moves: Moves,
+) -> list[Moved]:
+    """Give away the parcels that leave a bucket between two allotments; return what was written for whom."""
+    moved: list[Moved] = []
+    for name, ways in moved_parcels(*allotments).items():
+        leaving: dict[int, list[int]] = {}
+        for parcel, (old, new) in ways.items():
+            if old == number:
+                leaving.setdefault(new, []).append(parcel)
+        vertices = {vertex: lay.keys for vertex, lay in lays.items() if lay.allotment == name}
+        for bucket, parcels in leaving.items():
+            chosen = Chosen(parcels, allotments[1][name].parcels)
+            state = engine.give(vertices, chosen)
+            given = Given(
+                {vertex: {chunk: encode_chunk(rows) for chunk, rows in chunks.items()} for vertex, chunks in state},
+                engine.guards.of_groups(vertices),
+            )
+            if not given.state and not given.guards:
+                continue
+            data = msgspec.msgpack.encode(given)
+            file = f"b{batch}-{name}-{number}-{bucket}-{digest_of(data).hex()[:16]}"
+            moves.write(file, data)
+            rows = sum(rows.height for _, chunks in state for rows in chunks.values())
+            moved.append(Moved(file, bucket, len(parcels), rows, len(data)))
+    return moved
+
+
+def take_in(engine: Engine, number: int, moved: Iterable[Moved], moves: Moves) -> int:
+    """Take in the parcels that others gave to a bucket; return how many files they were in."""
+    own = [file.name for file in moved if file.bucket == number]
+    for name in own:
+        try:
+            given = _given.decode(moves.read(name))
+            state = {vertex: {n: decode_chunk(data) for n, data in c.items()} for vertex, c in given.state.items()}
+        except ValueError as error:  # DecodeError is one
+            hint = "restore the checkpoint from a copy"
+            raise HostFault(f"{FOLDER}/{name} is damaged: {error}", hint=hint) from error
+        engine.take_in(state)
+        engine.guards.take_over(given.guards)
+    return len(own)
+
+
+def delete(directory: Path, moved: Sequence[Moved]) -> None:
+    """Delete files of parcels that are where they belong."""
+    files.remove(*(directory / FOLDER / file.name for file in moved), durable=False)
+
+
+def sweep(directory: Path, waiting: Sequence[Moved]) -> None:
+    """Delete the files of attempts that failed, and those that came back after a power cut."""
+    folder, names = directory / FOLDER, {file.name for file in waiting}
+    files.remove(*(folder / name for name in files.names(folder) if name not in names), durable=False)

@@ -1,0 +1,143 @@
+"""Parcels that change bucket at any moment: no result is lost, repeated or wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import strategies as st
+
+from headrace.catalog.catalog import Catalog
+from headrace.errors import NotSupported, QueryError
+from headrace.hosts.local import LocalDeployment
+from headrace.language.parser import parse
+from headrace.language.syntax.statements import Select
+from headrace.model.page import Page
+from headrace.plan.binding.binder import bind
+from headrace.session import Session, Started
+from headrace.testing.clock import VirtualClock
+from headrace.testing.oracle.oracle import Row, answer, as_multiset, rows_of
+from headrace.testing.strategies import queries
+from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, stream_histories, stream_statements
+from headrace.testing.streams import page
+
+CATALOG = Catalog()
+for definition in STREAMS:
+    CATALOG.add(definition)
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "6"))
+SHAPES = {
+    "aggregates": queries.aggregates(),
+    "joins": queries.joins(),
+    "three_way_joins": queries.three_way_joins(),
+    "multi_way_joins": queries.multi_way_joins(),
+    "distincts": queries.distincts(),
+    "aggregates_of_joins": queries.aggregates_of_joins(),
+    "nested": queries.nested(),
+    "unions": queries.unions(),
+}
+PARCELS = 64
+PLANS = ("((x y) z)", "(x (y z))", "((x z) y)", "mjoin", "left-deep")
+MORE = (
+    "ALTER SYSTEM SET budget = '1 ms'",
+    "ALTER SYSTEM SET budget = 'off'",
+    "ALTER SYSTEM SET ets = 'periodic 3 s'",
+    "ALTER SYSTEM SET ets = 'on demand'",
+    "ALTER QUERY live SET scheduler = 'chain'",
+    "ALTER QUERY live SET shedding = 0",
+)
+
+
+def moved(session: Session, chance: random.Random, buckets: int) -> int:
+    """Move some parcels of the query, if it can; return how many statements did."""
+    parcels = ", ".join(map(str, sorted(chance.sample(range(PARCELS * buckets), PARCELS * buckets // 3))))
+    try:
+        session.execute(f"MOVE PARCELS {parcels} OF live TO BUCKET {chance.randrange(buckets)}")
+    except NotSupported:
+        return 0
+    except QueryError as error:
+        if "no parcel" not in str(error):
+            raise
+        # all of its state is one parcel
+        session.execute(f"MOVE PARCELS 0 OF live TO BUCKET {chance.randrange(buckets)}")
+    return 1
+
+
+def run_moving(
+    text: str, histories: dict[str, Sequence[Row]], buckets: int, seed: int, more: Sequence[str]
+) -> tuple[list[Row], int]:
+    """Push every tuple at its time; move parcels after most of them, with other statements in between."""
+    arrivals = []
+    for stream in STREAMS:
+        newest = -(2**62)
+        for row in histories[stream.name]:
+            newest = max(newest, row.ts)
+            arrivals.append((newest, stream.name, row))
+    arrivals.sort(key=lambda arrival: arrival[:2])
+    schemas = {stream.name: stream.schema for stream in STREAMS}
+    found: list[Row] = []
+    moves, chance = 0, random.Random(seed)
+
+    def take(batch: int, pages: Sequence[Page]) -> None:
+        found.extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
+
+    with Session(host="local", buckets=buckets) as session:
+        assert isinstance(session.deployment, LocalDeployment)
+        session.deployment.clock = clock = VirtualClock(arrivals[0][0] if arrivals else 0)
+        session.deployment.forgetful = bool(seed % 2)
+        session.execute(stream_statements())
+        (started,) = session.execute(f"CREATE QUERY live AS {text} INTO MEMORY")
+        assert isinstance(started, Started)
+        session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
+        for number, (time, name, row) in enumerate(arrivals):
+            if chance.random() < 0.8:
+                moves += moved(session, chance, buckets)
+            if more:
+                session.execute(more[number % len(more)])
+            clock.advance(max(0, time - clock.now()))
+            session.push(name, page(schemas[name], [row]).visible().to_dicts())
+            for _ in range(chance.choice((1, 1, 2))):
+                session.deployment.step()
+        moves += moved(session, chance, buckets)
+        session.drain(timeout=30)
+        folder = Path(session.deployment.directory) / "moves"
+        session.deployment.stop()
+        assert not list(folder.glob("*"))
+    return found, moves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_random_moves_change_no_result(shape: str) -> None:
+    total = 0
+
+    @settings(
+        deadline=None,
+        max_examples=EXAMPLES,
+        suppress_health_check=[HealthCheck.too_slow],
+        phases=[Phase.generate, Phase.shrink],
+    )
+    @given(
+        SHAPES[shape],
+        stream_histories(most=8),
+        st.integers(2, 4),
+        st.integers(0, 10**6),
+        st.lists(st.sampled_from(MORE), max_size=3),
+    )
+    def run(text: str, histories: dict[str, Sequence[Row]], buckets: int, seed: int, more: Sequence[str]) -> None:
+        nonlocal total
+        note(text)
+        (statement,) = parse(text)
+        assert isinstance(statement, Select)
+        plan = bind(statement.select, statement.text, CATALOG)
+        expected = as_multiset(answer(plan, histories, TABLE_ROWS))
+        results, moves = run_moving(text, histories, buckets, seed, more)
+        found = as_multiset(results)
+        total += moves
+        assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
+
+    run()
+    assert total, "nothing has moved"
