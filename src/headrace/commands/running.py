@@ -34,6 +34,7 @@ from headrace.commands.command import (
     UseTree,
 )
 from headrace.commands.settings import (
+    Balancing,
     Breaks,
     Budget,
     Eligibility,
@@ -280,6 +281,11 @@ class Running(Struct, frozen=True):
     def reach(self) -> Reach:
         """Return how far feedback goes."""
         return self._chosen(FeedbackReach).get(None, FeedbackReach()).reach
+
+    @property
+    def balancing(self) -> Literal["auto", "off"]:
+        """Return whether parcels change bucket as the load demands."""
+        return self._chosen(Balancing).get(None, Balancing()).mode
 
     def optimizer_of(self, query: str) -> Literal["auto", "off"]:
         """Return whether the plans of a query's joins change as the data demand."""

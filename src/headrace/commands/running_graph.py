@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from headrace.commands.command import AddQuery
 from headrace.commands.running import Running
 from headrace.commands.settings import (
+    Balancing,
     Breaks,
     Budget,
     Eligibility,
@@ -28,7 +29,19 @@ from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
 
 #: Settings that only buckets and the driver know about.
-_OF_BUCKETS = (Strategy, Scheduler, Breaks, Fairness, Eligibility, Budget, Ets, Plan, Optimizer, MemoryLimit)
+_OF_BUCKETS = (
+    Strategy,
+    Scheduler,
+    Breaks,
+    Fairness,
+    Eligibility,
+    Budget,
+    Ets,
+    Plan,
+    Optimizer,
+    MemoryLimit,
+    Balancing,
+)
 
 
 def whole_of(running: Running) -> Graph:

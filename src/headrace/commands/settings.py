@@ -1,8 +1,8 @@
 """Settings that ALTER changes while queries run.
 
 A strategy, a scheduler, breaks, a shed share and the optimizer belong to one query, or (but for the share) to every
-query that has none of its own. Fairness, eligibility, the budget, ETS, the reach of feedback and the limit of memory
-belong to the whole system.
+query that has none of its own. Fairness, eligibility, the budget, ETS, the reach of feedback, the limit of memory and
+balancing belong to the whole system.
 """
 
 from __future__ import annotations
@@ -101,6 +101,12 @@ class MemoryLimit(Struct, frozen=True, tag="memory_limit"):
     bytes: float | None = None
 
 
+class Balancing(Struct, frozen=True, tag="balancing"):
+    """Whether parcels of keys change bucket as the load of processors demands, or not."""
+
+    mode: Literal["auto", "off"] = "off"
+
+
 Setting: TypeAlias = (
     Strategy
     | Scheduler
@@ -114,4 +120,5 @@ Setting: TypeAlias = (
     | FeedbackReach
     | Optimizer
     | MemoryLimit
+    | Balancing
 )

@@ -271,6 +271,58 @@ class BarPlan(Struct, frozen=True, tag="bar_plan"):
 _HOW = {"moving": "at once", "stepwise": "in portions", "parallel": "with both plans for a while"}
 
 
+class MoveParcels(Struct, frozen=True, tag="move_parcels"):
+    """Let parcels of keys go from the busiest processor to buckets of the idlest; loads are parts of a micro-batch."""
+
+    queries: list[str]
+    parcels: int
+    buckets: list[int]
+    busiest: float
+    idlest: float
+    mean: float
+    load: float  # that goes over
+    bytes: int
+
+    @property
+    def query(self) -> str | None:
+        return self.queries[0] if len(self.queries) == 1 else None
+
+    @property
+    def action(self) -> str:
+        word = "parcel" if self.parcels == 1 else "parcels"
+        return f"move {self.parcels} {word} of {', '.join(self.queries)} to bucket {', '.join(map(str, self.buckets))}"
+
+    @property
+    def reason(self) -> str:
+        return (
+            f"the busiest processor works for {self.busiest:.0%} of a micro-batch and the idlest for "
+            f"{self.idlest:.0%}; these parcels take {self.load:.0%} and about {self.bytes / 1e6:.1f} MB"
+        )
+
+
+class KeepParcels(Struct, frozen=True, tag="keep_parcels"):
+    """Move no parcel although the loads of processors differ."""
+
+    busiest: float
+    idlest: float
+    why: str
+
+    @property
+    def query(self) -> str | None:
+        return None
+
+    @property
+    def action(self) -> str:
+        return "move no parcels"
+
+    @property
+    def reason(self) -> str:
+        return (
+            f"{self.why}; the busiest processor works for {self.busiest:.0%} of a micro-batch and the idlest for "
+            f"{self.idlest:.0%}"
+        )
+
+
 class RestartQueries(Struct, frozen=True, kw_only=True, tag="restart_queries"):
     """Start all queries again after a pause (seconds): Spark gave up a micro-batch, for the n-th time (`failures`)."""
 
@@ -329,6 +381,8 @@ Decision: TypeAlias = (
     | Resume
     | ChangePlan
     | BarPlan
+    | MoveParcels
+    | KeepParcels
     | RestartQueries
     | GiveUp
 )

@@ -8,12 +8,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from headrace.commands.running import Running
+from headrace.control.balancing import Balancer
 from headrace.control.controller import Guidance, Memory, control
 from headrace.control.decision_log import DecisionLog
 from headrace.control.migration_log import MigrationLog
 from headrace.control.monitor import Monitor
 from headrace.control.observation import Observation
-from headrace.control.parcel_loads import ParcelLoads
 from headrace.control.planning import View
 from headrace.engine.statistics import Statistics
 from headrace.graph.graph import VertexId
@@ -26,7 +26,7 @@ class ControlLoop:
     def __init__(self, directory: Path) -> None:
         self.decisions = DecisionLog(directory)
         self.migrations = MigrationLog(directory)
-        self.parcels = ParcelLoads()
+        self.balancer = Balancer()
         self.latest: Observation | None = None
         self._monitor = Monitor()
         self._memory = Memory()
@@ -48,14 +48,21 @@ class ControlLoop:
         return {name: known.view for name, known in boxes.items() if known.view is not None}
 
     def after(
-        self, statistics: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int
+        self,
+        statistics: Statistics,
+        reports: Sequence[Report],
+        running: Running,
+        now: int,
+        cores: int,
+        buckets: Sequence[int] = (0,),
     ) -> Guidance:
         """Return what to change after a micro-batch that has just been delivered; `cores` tasks run side by side."""
         boxes = [report.boxes for report in reports]
         self.migrations.follow(boxes, running, now, statistics.batch_ms or 0.0)
-        self.parcels.add(reports)
         self.latest = self._monitor.look(statistics, reports, running, now, cores)
         guidance = control(self._memory, self.latest, running)
         self._memory = guidance.memory
-        self.decisions.add(now, guidance.decisions)
-        return guidance
+        moves, moved = self.balancer.after(reports, running, now, statistics.batch_ms or 0.0, buckets)
+        decisions = (*guidance.decisions, *moved)
+        self.decisions.add(now, decisions)
+        return replace(guidance, commands=(*guidance.commands, *moves), decisions=decisions)

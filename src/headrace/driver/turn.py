@@ -46,7 +46,7 @@ class Turn:
         if relays is not None:
             commands.append(relays)
         self.refreshing.know(running)
-        guidance = self.control.after(self._delivery.statistics, reports, running, now, cores)
+        guidance = self.control.after(self._delivery.statistics, reports, running, now, cores, buckets)
         self._log.append(*commands, *guidance.commands)
         if guidance.limits is not None:
             guide(self._directory, guidance.limits.budget, guidance.limits.streams)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from headrace.commands.settings import (
+    Balancing,
     Breaks,
     Budget,
     Eligibility,
@@ -29,7 +30,7 @@ from headrace.model.time import DAY, MILLISECOND, parse_duration
 from headrace.operators.feedback.reach import REACHES
 
 #: Settings that are the same for all queries.
-OF_SYSTEM = frozenset({"fairness", "eligibility", "budget", "ets", "feedback", "memory"})
+OF_SYSTEM = frozenset({"fairness", "eligibility", "budget", "ets", "feedback", "memory", "balancing"})
 #: The least and the greatest budget (microseconds): less would not cover the choice of what runs.
 MIN_BUDGET, MAX_BUDGET = MILLISECOND, DAY
 #: Settings that only a query has.
@@ -164,6 +165,14 @@ def _memory(text: str) -> MemoryLimit:
     return MemoryLimit(size)
 
 
+def _balancing(text: str) -> Balancing:
+    match text.strip().lower():
+        case "auto" | "off" as mode:
+            return Balancing(mode)
+        case _:
+            raise NameFault(f"balancing cannot be {text!r}", hint="choose 'auto' or 'off'")
+
+
 def _shedding(text: str) -> ShedShare:
     if text.lower() in ("auto", "off"):
         return ShedShare(None if text.lower() == "auto" else 0.0)
@@ -196,4 +205,5 @@ SETTINGS: Mapping[str, Callable[[str], Setting]] = {
     "shedding": _shedding,
     "optimizer": _optimizer,
     "memory": _memory,
+    "balancing": _balancing,
 }

@@ -259,7 +259,7 @@ class Statements:
 
     def _show(self, statement: statements.Show, transaction: Transaction) -> Outcome:
         if statement.what == "PARCELS":
-            loads = self._deployment.control.parcels
+            loads = self._deployment.control.balancer.loads
             return show_parcels(self._deployments.newest(), self._buckets(), loads).redacted()
         return show(
             statement.what,

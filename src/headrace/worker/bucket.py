@@ -76,6 +76,7 @@ _GRAPH_STAYS_SET = (
     settings.Plan,
     settings.Optimizer,
     settings.MemoryLimit,
+    settings.Balancing,
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from headrace.commands.running import Running
 from headrace.commands.settings import (
+    Balancing,
     Breaks,
     Budget,
     Eligibility,
@@ -38,6 +39,7 @@ DEFAULTS: Mapping[str, Setting] = {
     "plan": Plan(fixed=False),
     "optimizer": Optimizer(),
     "memory": MemoryLimit(),
+    "balancing": Balancing(),
 }
 #: Settings that only queries have.
 _OF_QUERIES = ("shedding", "plan")
@@ -73,7 +75,7 @@ def setting_text(setting: Setting, budget: int | None = None) -> str:
             return f"periodic {format_duration(period)}" if mode == "periodic" else mode
         case FeedbackReach(reach=reach):
             return reach
-        case Optimizer(mode=chosen):
+        case Optimizer(mode=chosen) | Balancing(mode=chosen):
             return chosen
         case MemoryLimit(bytes=size):
             return "off" if size is None else format_size(size)

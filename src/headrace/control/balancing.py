@@ -1,0 +1,116 @@
+"""Moves parcels of keys from busy processors to idle ones, if `balancing` is 'auto'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headrace.commands.command import Allot
+from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
+from headrace.commands.running import Running
+from headrace.control.decisions import KeepParcels, MoveParcels
+from headrace.control.parcel_loads import ParcelLoads
+from headrace.control.policies.rebalance import Balance, Look, Movables, Move, Processor, is_uneven, rebalance
+from headrace.engine.statistics import VertexCounts
+from headrace.worker.wire import Report
+
+#: The weight of a new load against all before it.
+_WEIGHT = 0.4
+
+
+class Balancer:
+    """Looks at the load of processors after micro-batches in which tuples were counted by parcel."""
+
+    def __init__(self) -> None:
+        self.loads = ParcelLoads()
+        self._memory = Balance()
+        self._busy: dict[int, float] = {}  # by bucket: the part of a micro-batch during which it works, averaged
+        self._told: set[str] = set()  # why parcels stay, as it was said
+
+    def after(
+        self, reports: Sequence[Report], running: Running, now: int, batch_ms: float, buckets: Sequence[int]
+    ) -> tuple[list[Allot], list[MoveParcels | KeepParcels]]:
+        """Return the moves that a micro-batch calls for, and the decisions."""
+        is_look = self.loads.add(reports)
+        if running.balancing != "auto" or running.draining or batch_ms <= 0:
+            self._memory, self._busy = Balance(), {}
+            return [], []
+        self._observe(reports, batch_ms)
+        if not is_look:
+            return [], []
+        groups = {group.allotment.name: group for group in parcel_groups(running, buckets)}
+        processors = [
+            Processor({note.bucket: self._busy[note.bucket] for note in report.buckets}) for report in reports
+        ]
+        vertices = _vertices(reports)
+        movable = {
+            name: self._movables(group, vertices, reports, batch_ms)
+            for name, group in groups.items()
+            if group.hindrance is None and group.is_keyed
+        }
+        is_settled = not any(report.moved for report in reports)
+        look = Look(now, batch_ms / 1000, processors, movable, is_settled)
+        self._memory, move = rebalance(self._memory, look)
+        if move is None:
+            return [], self._kept(look, groups)
+        self._told.clear()
+        commands = [groups[name].moving(dict(moves), auto=True) for name, moves in move.moves.items()]
+        return commands, [_decision(move, groups)]
+
+    def _observe(self, reports: Sequence[Report], batch_ms: float) -> None:
+        for report in reports:
+            spent = sum(note.operators_ns for note in report.buckets)
+            for note in report.buckets:
+                # what a task does beside operators is divided as that is
+                share = note.operators_ns / spent if spent else 1 / len(report.buckets)
+                busy = share * report.busy_ns / 1e6 / batch_ms
+                before = self._busy.get(note.bucket, busy)
+                self._busy[note.bucket] = before + _WEIGHT * (busy - before)
+
+    def _movables(
+        self, group: ParcelGroup, vertices: Mapping[str, VertexCounts], reports: Sequence[Report], batch_ms: float
+    ) -> Movables:
+        """Return the parcels of a group with their loads: its work, divided as its tuples are."""
+        rates, total = self.loads.of(group)
+        work = sum(vertices[name].busy_ns for name in group.vertices if name in vertices) / 1e6 / batch_ms
+        places = {parcel: group.allotment.bucket(parcel) for parcel in rates}
+        loads = {parcel: work * rate / total for parcel, rate in rates.items()} if total else {}
+        sizes: dict[int, float] = {}
+        for report in reports:
+            held = sum(report.vertices[name].state_bytes for name in group.vertices if name in report.vertices)
+            sizes |= {note.bucket: held / len(report.buckets) for note in report.buckets}
+        return Movables(loads, places, sizes)
+
+    def _kept(self, look: Look, groups: Mapping[str, ParcelGroup]) -> list[MoveParcels | KeepParcels]:
+        """Say once why parcels stay although the loads differ."""
+        loads = [processor.load for processor in look.processors]
+        lasts = self._memory.since is not None and look.time > self._memory.since
+        if not lasts or len(loads) < 2 or not is_uneven(max(loads), min(loads)):
+            return []
+        hindered = next((group for group in groups.values() if group.hindrance is not None), None)
+        heaviest = max((load for group in look.groups.values() for load in group.loads.values()), default=0.0)
+        if heaviest > (max(loads) - min(loads)) / 2:
+            why = f"one parcel alone has {heaviest / max(loads):.0%} of the work of the busiest processor"
+        elif hindered is not None:
+            why = f"{', '.join(hindered.queries)} cannot move: {hindered.hindrance}"
+        else:
+            return []
+        if why.partition(" ")[0] in self._told:
+            return []
+        self._told.add(why.partition(" ")[0])
+        return [KeepParcels(max(loads), min(loads), why)]
+
+
+def _vertices(reports: Sequence[Report]) -> dict[str, VertexCounts]:
+    sums: dict[str, VertexCounts] = {}
+    for report in reports:
+        for name, counts in report.vertices.items():
+            sums.setdefault(name, VertexCounts()).add(counts)
+    return sums
+
+
+def _decision(move: Move, groups: Mapping[str, ParcelGroup]) -> MoveParcels:
+    queries = sorted({query for name in move.moves for query in groups[name].queries})
+    moved = [bucket for moves in move.moves.values() for bucket in moves.values()]
+    return MoveParcels(
+        queries, len(moved), sorted(set(moved)), move.busiest, move.idlest, move.mean, move.load, round(move.bytes)
+    )

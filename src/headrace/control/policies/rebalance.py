@@ -1,0 +1,141 @@
+"""When parcels change bucket, and which: pure thresholds on the load of processors, and a choice of parcels.
+
+A processor is what does the work of some buckets in a micro-batch, one after the other: a task on Spark. Its load is
+the part of the micro-batch during which it is busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from headrace.model.time import SECOND
+
+#: Parcels move if the busiest processor has at least this load,
+BUSY = 0.5
+#: the idlest at most this,
+IDLE = 0.8
+#: and they differ by at least this share of the load of the busiest,
+DIFFERENCE = 0.25
+#: in looks over this time (microseconds).
+LASTING = 2 * SECOND
+#: So long after a move no other is made, since loads are averages; and a parcel that moved stays for longer.
+PAUSE, STAY = 5 * SECOND, 30 * SECOND
+#: No move takes more bytes or more parcels than these.
+MOST_BYTES, MOST_PARCELS = 64 << 20, 256
+#: A move must be worth the work that it takes within so many micro-batches; a byte takes so many seconds.
+HORIZON, BYTE_SECONDS = 100, 3e-8
+
+
+class Processor(Struct, frozen=True):
+    """What works on some buckets, and its load; `busy` is the part of each bucket."""
+
+    busy: Mapping[int, float]
+
+    @property
+    def load(self) -> float:
+        return sum(self.busy.values())
+
+
+class Movables(Struct, frozen=True):
+    """The parcels of a group that can move: their loads and their buckets, and the bytes of state of each bucket."""
+
+    loads: Mapping[int, float]
+    places: Mapping[int, int]
+    bytes: Mapping[int, float] = {}
+
+
+class Look(Struct, frozen=True):
+    """What is seen of all processors and parcels at a time; `period` is how long a micro-batch takes (seconds)."""
+
+    time: int
+    period: float
+    processors: Sequence[Processor]
+    groups: Mapping[str, Movables]
+    is_settled: bool = True  # no earlier move is under way
+
+
+class Balance(Struct, frozen=True):
+    """What is remembered: since when the loads differ, and when parcels moved last."""
+
+    since: int | None = None
+    moved: int | None = None
+    parcels: Mapping[str, Mapping[int, int]] = {}  # when each moved, by group
+
+
+class Move(Struct, frozen=True):
+    """Parcels to move, by group: their new buckets; and what led to it."""
+
+    moves: Mapping[str, Mapping[int, int]]
+    busiest: float
+    idlest: float
+    mean: float
+    bytes: float
+    load: float  # that goes over
+
+
+def is_uneven(busiest: float, idlest: float) -> bool:
+    """Return whether the loads of the busiest and the idlest processor call for a move."""
+    return busiest >= BUSY and idlest <= IDLE and busiest - idlest >= DIFFERENCE * busiest
+
+
+def rebalance(memory: Balance, look: Look) -> tuple[Balance, Move | None]:
+    """Return what to remember, and the parcels to move now."""
+    if len(look.processors) < 2:
+        return Balance(), None
+    busiest = max(look.processors, key=lambda processor: processor.load)
+    idlest = min(look.processors, key=lambda processor: processor.load)
+    if not is_uneven(busiest.load, idlest.load):
+        return Balance(None, memory.moved, memory.parcels), None
+    since = look.time if memory.since is None else memory.since
+    memory = Balance(since, memory.moved, memory.parcels)
+    pausing = memory.moved is not None and look.time - memory.moved < PAUSE
+    if look.time - since < LASTING or pausing or not look.is_settled:
+        return memory, None
+    chosen = _choose(memory, look, busiest, idlest)
+    if chosen is None:
+        return memory, None
+    parcels = {
+        name: {**memory.parcels.get(name, {}), **dict.fromkeys(chosen.moves.get(name, {}), look.time)}
+        for name in look.groups
+    }
+    return Balance(None, look.time, parcels), chosen
+
+
+def _choose(memory: Balance, look: Look, busiest: Processor, idlest: Processor) -> Move | None:
+    """Return the parcels that bring both to the same load, as far as that is possible; those with most load first."""
+    amount = (busiest.load - idlest.load) / 2
+    candidates = sorted(
+        (-load, name, parcel)
+        for name, group in look.groups.items()
+        for parcel, load in group.loads.items()
+        if group.places[parcel] in busiest.busy
+        and 0 < load <= amount * 1.8  # else the idlest would become the busiest
+        and look.time - memory.parcels.get(name, {}).get(parcel, -STAY) >= STAY
+    )
+    room = dict(idlest.busy)
+    taken, size, moves = 0.0, 0.0, dict[str, dict[int, int]]()
+    for number, (negative, name, parcel) in enumerate(candidates):
+        load, group = -negative, look.groups[name]
+        is_last = number + 1 == len(candidates) and not moves  # one that is too heavy is better than none
+        if (taken + load > amount * 1.1 and not is_last) or number >= MOST_PARCELS:
+            continue
+        bytes_ = _bytes(group, parcel)
+        if size + bytes_ > MOST_BYTES:
+            continue
+        bucket = min(room, key=lambda bucket: (room[bucket], bucket))
+        room[bucket] += load
+        taken, size = taken + load, size + bytes_
+        moves.setdefault(name, {})[parcel] = bucket
+    if not moves or taken * look.period * HORIZON < size * BYTE_SECONDS:
+        return None
+    mean = sum(processor.load for processor in look.processors) / len(look.processors)
+    return Move(moves, busiest.load, idlest.load, mean, size, taken)
+
+
+def _bytes(group: Movables, parcel: int) -> float:
+    """Return the bytes of state that a parcel has, if they are divided as its tuples are."""
+    bucket = group.places[parcel]
+    beside = sum(load for other, load in group.loads.items() if group.places[other] == bucket)
+    return group.bytes.get(bucket, 0.0) * group.loads[parcel] / beside if beside else 0.0
