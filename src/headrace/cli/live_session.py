@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -28,6 +29,19 @@ from headrace.model.allowed_python import allow
 from headrace.session import Listing, Session
 
 FORCED = 130
+#: Set when a command was interrupted and its work is done.
+_done = threading.Event()
+
+
+@atexit.register
+def _ignore_late_signals() -> None:
+    """Let nothing kill a process that has done its work: at the end, Python gives up its handlers of signals.
+
+    What is registered first is called last, so the JVM has ended by then.
+    """
+    if _done.is_set():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
 
 
 class Host(StrEnum):
@@ -257,6 +271,8 @@ def interruptible(on_first: Callable[[], None]) -> Iterator[threading.Event]:
     try:
         yield stop
     finally:
+        if stop.is_set():
+            _done.set()
         for number, handler in before.items():
             # a command that was interrupted ends: whoever is impatient then gets its code, not a death by the signal
             signal.signal(number, (lambda *_: os._exit(FORCED)) if stop.is_set() else handler)

@@ -20,6 +20,20 @@ with ended_by_interrupt("stopped while Spark was starting"):
     print("went on")
 """
 
+LAST = """
+import os, signal
+from headrace.cli.live_session import interruptible
+
+class Late:
+    def __del__(self, kill=os.kill, own=os.getpid()):
+        kill(own, signal.SIG{name})
+
+late = Late()
+late.itself = late  # goes when the interpreter does
+with interruptible(lambda: None) as stop:
+    os.kill(os.getpid(), signal.SIG{name})
+    stop.wait(10)
+"""
 IMPATIENT = """
 import os, signal, time
 from headrace.cli.live_session import interruptible
@@ -66,3 +80,10 @@ def test_a_signal_after_the_end_of_an_interrupted_command_gives_its_code(name: s
     command = [sys.executable, "-c", IMPATIENT.format(name=name)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stdout) == (FORCED, "stopped\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_a_signal_while_the_interpreter_ends_does_not_kill_an_interrupted_command(name: str) -> None:
+    result = subprocess.run([sys.executable, "-c", LAST.format(name=name)], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")
