@@ -18,7 +18,15 @@ from headrace.plan.binding.binder import bind
 from headrace.session import Session, Started
 from headrace.testing.clock import VirtualClock
 from headrace.testing.oracle.oracle import Row, answer, as_multiset, rows_of
-from headrace.testing.strategies.queries import STREAMS, queries, sequences, stream_histories, stream_statements, unions
+from headrace.testing.strategies.queries import (
+    STREAMS,
+    joins,
+    queries,
+    sequences,
+    stream_histories,
+    stream_statements,
+    unions,
+)
 from headrace.testing.streams import page
 
 CATALOG = Catalog()
@@ -145,9 +153,12 @@ def test_live_sessions_agree_with_the_oracle_however_streams_tell_their_time(tex
     phases=[Phase.generate, Phase.shrink],
 )
 @given(
-    unions(), stream_histories(most=8), st.sampled_from([1, 3]), st.sampled_from(["on demand", "periodic 3 s", "none"])
+    st.one_of(unions(), joins()),
+    stream_histories(most=8),
+    st.sampled_from([1, 3]),
+    st.sampled_from(["on demand", "periodic 3 s", "none"]),
 )
-def test_unions_that_merge_tuple_by_tuple_agree_with_the_oracle_and_keep_order(text, histories, buckets, mode):
+def test_unions_and_joins_that_merge_agree_with_the_oracle_and_keep_order(text, histories, buckets, mode):
     note(text)
     (statement,) = parse(text)
     assert isinstance(statement, Select)

@@ -16,7 +16,7 @@ from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.operators.spec import Order
-from headrace.operators.specs import Limit, OrderedUnion, Output, Reorder
+from headrace.operators.specs import Limit, OrderedJoin, OrderedUnion, Output, Reorder
 from headrace.worker.bundles import unbundled
 from headrace.worker.wire import Kind, Report, Row, decode_page, decode_report
 
@@ -122,7 +122,7 @@ def _is_sorted(name: str, running: Running) -> bool:
     vertex = graph.vertices[-1] if graph.vertices else None
     while vertex is not None and len(vertex.inputs) == 1 and vertex.spec.output_order is Order.KEPT:
         vertex = vertices[vertex.inputs[0]]
-    return vertex is not None and isinstance(vertex.spec, Reorder | OrderedUnion | Limit)
+    return vertex is not None and isinstance(vertex.spec, Reorder | OrderedUnion | OrderedJoin | Limit)
 
 
 def _desired_first(pages: Sequence[Page], desired: Pattern) -> list[Page]:

@@ -9,7 +9,18 @@ from msgspec import UNSET
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import SEQ, Schema
-from headrace.model.window import AggregateCall, Cumulative, Landmark, Panes, Range, Rows, Session, Sliding, While
+from headrace.model.window import (
+    AggregateCall,
+    Cumulative,
+    Extent,
+    Landmark,
+    Panes,
+    Range,
+    Rows,
+    Session,
+    Sliding,
+    While,
+)
 from headrace.operators import specs
 from headrace.operators.tuples.archives import ArchiveSpec, PythonFunction, StoredRows
 from headrace.operators.windows.panes import pane_length
@@ -188,6 +199,22 @@ class _Lowering:
                 return self.add(specs.Filter(node.predicate), self._merged(node.input))
             case nodes.Project() if not is_base(node):
                 return self.add(specs.Project(node.columns), self._merged(node.input))
+            case nodes.Join(
+                kind="inner", manner="plain", left_extent=Extent(rows=None), right_extent=Extent(rows=None)
+            ):
+                spec = specs.OrderedJoin(
+                    node.kind,
+                    node.left.schema,
+                    node.right.schema,
+                    node.right_names,
+                    node.keys,
+                    node.residual,
+                    node.left_extent,
+                    node.right_extent,
+                    expiry=False,
+                    whole=True,
+                )
+                return self.add(spec, self._merged(node.left), self._merged(node.right))
             case _:
                 return self._ordered(node, ())
 

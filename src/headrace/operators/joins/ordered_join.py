@@ -15,12 +15,14 @@ from headrace.operators.joins.pairing import Pairing
 from headrace.operators.operator import Operator
 
 
-class OrderedJoin(Pairing, frozen=True, tag="ordered_join"):
+class OrderedJoin(Pairing, frozen=True, omit_defaults=True, tag="ordered_join"):
     """The pairs of an inner `Join` in the order of their timestamps.
 
-    No statement of the language uses it yet; graphs that are built by hand do. An outer join cannot keep its output in
-    order: that a tuple has no partner is known only long after its timestamp.
+    A `whole` one is in one bucket, so that all its results are in order, not only those of each key. An outer join
+    cannot keep its output in order: that a tuple has no partner is known only long after its timestamp.
     """
+
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if self.kind != "inner":
@@ -37,7 +39,7 @@ class OrderedJoin(Pairing, frozen=True, tag="ordered_join"):
         return True
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return tuple(pair[port] for pair in self.keys)
+        return () if self.whole else tuple(pair[port] for pair in self.keys)
 
 
 class _OrderedJoin(JoinOperator):
