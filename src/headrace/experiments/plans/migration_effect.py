@@ -15,7 +15,7 @@ from headrace.experiments.judging import claim, near
 from headrace.experiments.plans.migration_length import NEW, OLD, PAIRS
 from headrace.model.join_tree import Tree
 from headrace.operators.multijoin.seen import BoxSeen, How
-from headrace.testing.simulation.box import Chain, Run, simulate
+from headrace.testing.simulation.box import Chain, Policy, Run, simulate
 
 E11 = Chain((10, 10, 10, 10), (10, 50, 50), 1.0)
 E12 = Chain((20, 20, 20, 20), (5, 20, 20), 2.0)
@@ -91,7 +91,7 @@ def _runs(chain: Chain, seconds: float, capacity: float | None, trial: Trial, do
     return Runs(runs, seconds, chain.window)
 
 
-def _once(how: How):  # type: ignore[no-untyped-def]
+def _once(how: How) -> Policy:
     is_done = False
 
     def policy(time: float, seen: BoxSeen, tick: float) -> tuple[Tree, How, int] | None:

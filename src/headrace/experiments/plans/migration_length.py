@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from headrace.experiments.experiment import Finding, Outcome, Panel, Series, Trial
 from headrace.experiments.judging import claim, near
 from headrace.experiments.sample import Sample
-from headrace.model.join_tree import parse_tree
-from headrace.operators.multijoin.seen import How
+from headrace.model.join_tree import Tree, parse_tree
+from headrace.operators.multijoin.seen import BoxSeen, How
 from headrace.optimizer.joins.cost import Costs
 from headrace.testing.simulation.box import Chain, Run, simulate
 
@@ -77,7 +77,7 @@ def _changed(chain: Chain, how: How, seed: int) -> Run:
     start = 2.5 * chain.window
     is_done = False
 
-    def policy(time: float, seen: object, tick: float) -> tuple[object, How, int] | None:
+    def policy(time: float, seen: BoxSeen, tick: float) -> tuple[Tree, How, int] | None:
         nonlocal is_done
         if time < start or is_done:
             return None
@@ -85,7 +85,7 @@ def _changed(chain: Chain, how: How, seed: int) -> Run:
         return NEW, how, 0
 
     seconds = start + (3 * chain.window if how == "parallel" else 1.0)
-    return simulate(chain, OLD, seconds, costs=PAIRS, seed=seed, policy=policy, tick=chain.window / 20)  # type: ignore[arg-type]
+    return simulate(chain, OLD, seconds, costs=PAIRS, seed=seed, policy=policy, tick=chain.window / 20)
 
 
 def _units(run: Run) -> float:

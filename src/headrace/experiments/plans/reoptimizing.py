@@ -16,7 +16,8 @@ from headrace.experiments.experiment import Finding, Outcome, Panel, Range, Seri
 from headrace.experiments.judging import claim, near
 from headrace.experiments.plans.migration_length import PAIRS
 from headrace.experiments.plans.optimizing import Optimizer
-from headrace.model.join_tree import parse_tree
+from headrace.model.join_tree import Tree, parse_tree
+from headrace.operators.multijoin.seen import BoxSeen, How
 from headrace.testing.simulation.box import Chain, Run, simulate
 
 #: The lower join is that of A and B.
@@ -66,7 +67,7 @@ def _both(start: Sequence[int], keys: Callable[[float], Sequence[int]], seconds:
     optimizer = Optimizer(chain.shape, PAIRS)
     taken = 0.0
 
-    def timed(at: float, seen, tick: float):  # type: ignore[no-untyped-def]
+    def timed(at: float, seen: BoxSeen, tick: float) -> tuple[Tree, How, int] | None:
         nonlocal taken
         began = time.process_time()
         try:
