@@ -35,11 +35,11 @@ def session(tmp_path):
         yield opened
 
 
-def run(session, seconds, hot="ab", begin=0):
+def run(session, seconds, hot="ab", begin=0, streams="abc"):
     """Push tuples for some seconds: two streams have few keys, the third has many, so pairs with it are rare."""
     host, chance = local_host(session), random.Random(begin)
     for second in range(begin, begin + seconds):
-        for name in "abc":
+        for name in streams:
             keys = 5 if name in hot else 400
             rows = [
                 {"at": EPOCH + dt.timedelta(seconds=second, milliseconds=20 * i), "k": chance.randrange(keys), "v": i}
@@ -88,6 +88,20 @@ def test_a_drift_is_noticed_at_once_though_nothing_had_changed_for_long(eager, s
     after = changes(session)
     assert len(after) == before + 1, "two looks, within the fourteen seconds"
     assert "((b c)" not in after[-1].partition(" instead of ")[0]
+
+
+@pytest.mark.parametrize("silent", ["b", "c"])
+def test_a_stream_that_is_silent_from_the_start_and_later_again_changes_no_result(eager, session, tmp_path, silent):
+    with Session(tmp_path / "other", host="local", buckets=2) as other:
+        local_host(other).clock = VirtualClock(1_767_225_600 * SECOND)
+        other.execute(STREAMS + f"CREATE QUERY q AS {JOIN} INTO MEMORY; ALTER SYSTEM SET optimizer = 'off'")
+        for opened in (session, other):
+            run(opened, 12, streams="abc".replace(silent, ""))
+            run(opened, 16, begin=12)
+            run(opened, 12, begin=28, streams="abc".replace(silent, ""))
+        assert changes(other) == []
+        assert changes(session), "the data that come in the middle call for another plan"
+        assert results(session) == results(other)
 
 
 def test_one_query_is_left_alone_if_its_optimizer_is_off(eager, session):

@@ -51,8 +51,8 @@ def results(session: Session) -> Counter[tuple[object, ...]]:
     return Counter(tuple(row.values()) for row in session.results("q"))
 
 
-def expected(until: int) -> Counter[tuple[int, int, int]]:
-    rows = [[(i, (i + port) % 4, 100 * port + i) for i in range(until)] for port in range(3)]
+def expected(until: int, start: int = 0) -> Counter[tuple[object, ...]]:
+    rows = [[(i, (i + port) % 4, 100 * port + i) for i in range(start, until)] for port in range(3)]
     return Counter(
         (a[2], b[2], c[2])
         for a in rows[0]
@@ -137,6 +137,45 @@ def test_the_plan_before_a_change_is_listed_also_in_the_first_micro_batch_of_a_p
             feed(session, start)
             changes = [(entry["from"], entry["to"]) for entry in listed(session, "MIGRATIONS")]
     assert changes == [("((x y) z)", "(x (y z))"), ("(x (y z))", "(x y z)")]
+
+
+@pytest.mark.parametrize("using", ["STEPWISE WITHIN '1 us'", "PARALLEL TRACK"])
+def test_a_query_that_is_dropped_while_its_plan_changes_and_created_again_begins_empty(
+    session: Session, using: str
+) -> None:
+    feed(session, 0)
+    session.execute(f"ALTER QUERY q MIGRATE TO '(x (y z))' USING {using}")
+    feed(session, 10, 1)
+    assert listed(session, "PLANS")[0]["change"], "it is under way"
+    session.execute("DROP QUERY q")
+    local_host(session).step()
+    session.execute(f"CREATE QUERY q AS {JOIN} INTO MEMORY")
+    for start in (30, 40):
+        feed(session, start)
+    (shown,) = listed(session, "PLANS")
+    assert (shown["plan"], shown["change"]) == ("((x y) z)", "")
+    (change,) = listed(session, "MIGRATIONS")
+    assert change["state"] == "given up"
+    session.execute(f"ALTER QUERY q MIGRATE TO '(x (y z))' USING {using}")
+    feed(session, 50)
+    session.drain()
+    assert results(session) - expected(11) == expected(60, 30)
+
+
+@pytest.mark.parametrize("using", ["STEPWISE WITHIN '1 us'", "PARALLEL TRACK", "MOVING STATE"])
+def test_a_query_that_is_replaced_while_its_plan_changes_loses_nothing(session: Session, using: str) -> None:
+    feed(session, 0)
+    session.execute(f"ALTER QUERY q MIGRATE TO '(x (y z))' USING {using}")
+    feed(session, 10)
+    found = results(session)
+    changed = JOIN.replace("SELECT ", "SELECT x.k AS key, ")
+    session.execute(f"CREATE OR REPLACE QUERY q AS {changed} INTO MEMORY")
+    for start in (20, 30):
+        feed(session, start)
+    session.drain()
+    rows = [tuple(row.values()) for row in session.results("q")]
+    found += Counter(row[-3:] for row in rows if len(row) == 4)
+    assert found == expected(40)
 
 
 def test_more_rows_to_build_cause_further_micro_batches(session: Session) -> None:

@@ -46,9 +46,7 @@ def test_states_queues_and_throughput_of_trees_and_mjoins_are_judged():
         multiway_costs.E1, 20, {"(A B C)": steady(20, held=600), "((A B) C)": steady(20, held=2000, rate=50, waiting=9)}
     )
     assert set(verdicts(multiway_costs._first(wrong)).values()) == {"not confirmed"}
-    good = pair(
-        multiway_costs.E2, 40, {"(A B C)": steady(40, waiting=50, rate=10), "((A B) C)": steady(40, held=3150)}
-    )
+    good = pair(multiway_costs.E2, 40, {"(A B C)": steady(40, waiting=50, rate=10), "((A B) C)": steady(40, held=3150)})
     assert list(verdicts(multiway_costs._second(good)).values())[:1] == ["confirmed"]
     wrong = pair(multiway_costs.E2, 40, {"(A B C)": steady(40), "((A B) C)": steady(40, held=100, waiting=90)})
     assert set(verdicts(multiway_costs._second(wrong)).values()) == {"not confirmed"}
