@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.experiments.plans import migration_effect, migration_length, multiway_costs, reoptimizing
-from headrace.experiments.plans.migration_length import NEW, OLD, Length, published
+from headrace.experiments.plans.migration_length import NEW, OLD, PAIRS, Length, published
 from headrace.experiments.plans.optimizing import Optimizer
 from headrace.experiments.sample import Sample
 from headrace.model.join_tree import Tree
@@ -142,7 +142,7 @@ def test_effects_of_a_change_are_judged():
 
 
 def both(fixed: Run, optimized: Run, changes: list[float], overhead: float = 0.1) -> reoptimizing.Both:
-    optimizer = Optimizer(Chain((20, 20, 20), reoptimizing.E14, 5.0).shape, reoptimizing.PAIRS)
+    optimizer = Optimizer(Chain((20, 20, 20), reoptimizing.E14, 5.0).shape, PAIRS)
     optimizer.changes = changes
     return reoptimizing.Both(fixed, optimized, optimizer, fixed.moments[-1].time, overhead)
 
