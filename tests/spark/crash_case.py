@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.define import define_query, define_stream
+from headrace.catalog.define import define_fed_table, define_query, define_stream, define_table, define_view
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import CreateQuery, CreateStream
+from headrace.language.syntax.statements import CreateQuery, CreateStream, CreateTable, CreateView
 from headrace.model.schema import Schema
 from headrace.plan.binding.binder import bind
 from headrace.testing.oracle.oracle import Row, answer
@@ -43,6 +43,24 @@ CREATE QUERY standing AS SELECT auction, ask, OLD(ask) AS began FROM asks [RANGE
   HAVING TSUPPRESS(7 SECONDS, CASE WHEN ask > 80 THEN 'clean' WHEN ask > 60 THEN 'update' ELSE 'new' END)
   INTO FILES (path '{out}/standing', format 'parquet');
 CREATE QUERY early AS SELECT auction, price FROM bids LIMIT 700 INTO FILES (path '{out}/early', format 'parquet');
+CREATE TABLE listed (auction INT) FROM FILES (path '{data}/listed.csv') REFRESH '1 s';
+CREATE QUERY known AS SELECT auction, price FROM bids WHERE auction NOT IN (SELECT auction FROM listed) AND price > 80
+  INTO FILES (path '{out}/known', format 'json');
+CREATE QUERY totals AS SELECT auction, count(*) AS n, max(price) AS top FROM bids GROUP BY auction HAVING count(*) <> 5
+  EMIT CHANGES STATE TTL '2 s' INTO FILES (path '{out}/totals', format 'parquet');
+CREATE TABLE last_asks (auction INT, ask DOUBLE, PRIMARY KEY (auction)) FROM asks;
+CREATE QUERY valued AS SELECT b.auction, b.price, a.ask
+  FROM bids AS b LEFT JOIN last_asks FOR SYSTEM_TIME AS OF b.at AS a ON b.auction = a.auction
+  INTO FILES (path '{out}/valued', format 'parquet');
+CREATE VIEW boxes AS
+  SELECT array(auction, auction % 3) AS box, named_struct('third', auction % 3) AS part, map('price', price) AS m
+  FROM bids;
+CREATE QUERY packed AS SELECT box[0] AS auction, part.third AS third, count(*) AS n, max(m['price']) AS top, window_end
+  FROM boxes [RANGE 20 SECONDS] GROUP BY box, part INTO FILES (path '{out}/packed', format 'parquet');
+CREATE QUERY matched AS SELECT x.box[0] AS auction, x.m['price'] AS price, y.ask
+  FROM boxes [RANGE 1 SECOND] AS x
+  JOIN (SELECT array(auction, auction % 3) AS box, ask FROM asks) [RANGE 1 SECOND] AS y ON x.box = y.box
+  INTO FILES (path '{out}/matched', format 'json');
 CREATE QUERY busiest AS SELECT max(n) AS most, window_end FROM counts [RANGE 20 SECONDS]
   INTO FILES (path '{out}/busiest', format 'parquet');
 """
@@ -68,12 +86,15 @@ def write_data(directory: Path, number: int) -> dict[str, pl.DataFrame]:
         for i in range(files):
             frame[i * size : (i + 1) * size].write_parquet(directory / name / f"{i:03d}.parquet")
         made[name] = frame
+    made["listed"] = pl.DataFrame({"auction": [1, 4, 7]}, schema={"auction": pl.Int32})
+    made["listed"].write_csv(directory / "listed.csv")
     return made
 
 
 def expected(script: str, frames: dict[str, pl.DataFrame]) -> dict[str, list]:
     catalog = Catalog()
     histories = {}
+    tables = {}
     answers = {}
     for statement in parse(script):
         if isinstance(statement, CreateStream):
@@ -81,11 +102,21 @@ def expected(script: str, frames: dict[str, pl.DataFrame]) -> dict[str, list]:
             catalog.add(stream)
             rows = plain(frames[stream.name].to_dicts())
             histories[stream.name] = [Row(row["at"], row) for row in rows]
+        elif isinstance(statement, CreateTable) and statement.key:
+            catalog.add(define_fed_table(statement, catalog.find(statement.connector.options["stream"])))
+        elif isinstance(statement, CreateTable):
+            catalog.add(define_table(statement, statement.columns or Schema(())))
+            tables[statement.name.text] = plain(frames[statement.name.text].to_dicts())
+        elif isinstance(statement, CreateView):
+            plan = bind(statement.select, statement.text, catalog)
+            catalog.add(define_view(statement, plan.schema))
         elif isinstance(statement, CreateQuery):
             plan = bind(statement.select, statement.text, catalog)
             catalog.add(define_query(statement, plan.schema))
             stints = [histories] if statement.stint is None else stints_of(histories)
-            answers[statement.name.text] = multiset([row.values for stint in stints for row in answer(plan, stint)])
+            answers[statement.name.text] = multiset(
+                [row.values for stint in stints for row in answer(plan, stint, tables)]
+            )
     return answers
 
 
