@@ -9,6 +9,7 @@ import polars as pl
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_fed_table, define_query, define_stream, define_table, define_view
+from headrace.catalog.definitions import Stream
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateQuery, CreateStream, CreateTable, CreateView
 from headrace.model.schema import Schema
@@ -103,7 +104,9 @@ def expected(script: str, frames: dict[str, pl.DataFrame]) -> dict[str, list]:
             rows = plain(frames[stream.name].to_dicts())
             histories[stream.name] = [Row(row["at"], row) for row in rows]
         elif isinstance(statement, CreateTable) and statement.key:
-            catalog.add(define_fed_table(statement, catalog.find(statement.connector.options["stream"])))
+            origin = catalog.find(str(statement.connector.options["stream"]))
+            assert isinstance(origin, Stream)
+            catalog.add(define_fed_table(statement, origin))
         elif isinstance(statement, CreateTable):
             catalog.add(define_table(statement, statement.columns or Schema(())))
             tables[statement.name.text] = plain(frames[statement.name.text].to_dicts())

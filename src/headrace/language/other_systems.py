@@ -70,6 +70,7 @@ STATEMENTS = {
     "OPTIMIZE": _NOT_NEEDED,
     "REFRESH": "CREATE TABLE ... FROM FILES (...) REFRESH '1 minute' reads a table again; queries need no refresh",
     "CACHE": "leave it out: equal parts of queries run once",
+    "RESET": "write ALTER SYSTEM SET name = value",
     "LISTEN": "write CREATE RULE name ON event DO CALL ..., or in Python session.subscribe(query, function)",
     "PRINT": "write SELECT * FROM stream, with CREATE STREAM ... FROM KAFKA (...) before it",
     "DEFINE": "variables are not supported; write the value",
@@ -91,6 +92,7 @@ CREATED = {
     "CONNECTOR": "write FROM KIND (options) in CREATE STREAM, or INTO KIND (options) in CREATE QUERY",
     "TRIGGER": "write CREATE RULE name ON event DO action",
     "TEMPORARY": "leave TEMPORARY out",
+    "GLOBAL": "leave GLOBAL TEMPORARY out",
     "TEMP": "leave TEMP out",
     "DATABASE": _ONE_CATALOG,
     "CATALOG": _ONE_CATALOG,
@@ -159,8 +161,11 @@ COLUMN_CLAUSES = {
     "UNIQUE": "leave it out: SELECT DISTINCT over a window removes duplicates",
 }
 
+_SPREAD = "leave it out: tuples are spread by the keys of joins and groups; ORDER BY rowtime orders results"
+
 #: By the word after the columns of CREATE STREAM or CREATE TABLE.
 STREAM_CLAUSES = {
+    "LIKE": "write the columns, or FROM KIND (options), which finds them in a file",
     "AS": _AS_QUERY,
     "USING": _SOURCE,
     "STORED": _SOURCE,
@@ -192,6 +197,7 @@ TYPES = {
 
 #: By the name of a function.
 FUNCTIONS = {
+    "iif": "write if(condition, a, b)",
     "row_number": _RANK,
     "rank": _RANK,
     "dense_rank": _RANK,
@@ -325,6 +331,21 @@ PHRASES = {
 CLAUSES = {
     "OFFSET": "leave OFFSET out: LIMIT 10 delivers the first 10 results and then nothing more",
     "SAMPLE": "filter the stream, for example WHERE id % 10 = 0",
+    "HINT": "leave the hint out: tables are sent to all tasks, and the plans of joins change with the data",
+    "CLUSTER": _SPREAD,
+    "DISTRIBUTE": _SPREAD,
+    "SORT": _SPREAD,
+}
+
+#: By the name of an expression that sqlglot knows and we do not.
+EXPRESSIONS = {
+    "SIMILARTO": "write RLIKE with a regular expression",
+    "LAMBDA": "there are no lambda functions: take the array apart with CROSS JOIN UNNEST(xs) AS u(x), or write CREATE "
+    "FUNCTION ... FROM PYTHON",
+    "PLACEHOLDER": "statements have no parameters: write the value, such as 'pen' or 3",
+    "PARAMETER": "statements have no parameters: write the value, such as 'pen' or 3",
+    "INTERSECT": "write WHERE x IN (SELECT y FROM table), or join the streams: a [RANGE 1 HOUR] JOIN b ...",
+    "EXCEPT": "write WHERE x NOT IN (SELECT y FROM table), or LEFT JOIN a stream and test that its key IS NULL",
 }
 
 

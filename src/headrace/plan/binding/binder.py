@@ -182,7 +182,9 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
         case exp.Select():
             return limited(_bind_select(tree, env), tree)
         case _:
-            raise NotSupported(f"{tree.key.upper()} is not supported", span=place(tree), hint="write a JOIN or a UNION")
+            name = tree.key.upper()
+            hint = other_systems.EXPRESSIONS.get(name, "write a JOIN or a UNION")
+            raise NotSupported(f"{name} is not supported", span=place(tree), hint=hint)
 
 
 def _bind_union(tree: exp.Union, env: Environment) -> Node:

@@ -46,7 +46,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     from_ = select.args.get("from_")
     if from_ is None:
         raise NotSupported("SELECT needs FROM", span=place(select), hint="name a stream: SELECT ... FROM stream")
-    written: list[exp.Join] = select.args.get("joins") or []
+    written, existing = _without_semi_joins(select.args.get("joins") or [])
     if isinstance(from_.this, exp.Lateral):
         raise NotSupported("FROM needs a stream before UNNEST", span=place(from_.this.this))
     joins = [join for join in written if not isinstance(join.this, exp.Lateral)]
@@ -68,7 +68,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
     names = [name for step in steps.values() for name in step.names]
     memberships = Memberships(scope, env.catalog, names)
-    where = _where(select, scope, env, memberships)
+    where = _where(select, scope, env, memberships, existing)
     _check_temporal([steps[i] for i in range(len(items))], scope, env)
     _check_window_join([steps[i] for i in range(len(items))], (*(t for ts in conditions.values() for t in ts), *where))
     if not any(following):
@@ -180,12 +180,32 @@ def _time_names(step: Step, env: Environment) -> list[str]:
     return [name for name, field in zip(step.names, step.item.schema, strict=True) if field.name in times]
 
 
-def _where(select: exp.Select, scope: Scope, env: Environment, memberships: Memberships) -> tuple[Expr, ...]:
+def _without_semi_joins(joins: list[exp.Join]) -> tuple[list[exp.Join], list[exp.Expr]]:
+    """Return the other joins, and LEFT SEMI and LEFT ANTI joins as conditions: EXISTS and NOT EXISTS."""
+    others: list[exp.Join] = []
+    conditions: list[exp.Expr] = []
+    for join in joins:
+        kind = str(join.args.get("kind") or "").upper()
+        if kind not in ("SEMI", "ANTI") or not isinstance(join.this, exp.Table):
+            others.append(join)
+            continue
+        if join.args.get("on") is None:
+            raise SyntaxFault(f"LEFT {kind} JOIN needs ON", span=place(join.this.this))
+        inner = exp.Select(
+            expressions=[exp.Star()], from_=exp.From(this=join.this), where=exp.Where(this=join.args["on"])
+        )
+        exists = exp.Exists(this=inner)
+        conditions.append(exists if kind == "SEMI" else exp.Not(this=exists))
+    return others, conditions
+
+
+def _where(
+    select: exp.Select, scope: Scope, env: Environment, memberships: Memberships, further: list[exp.Expr]
+) -> tuple[Expr, ...]:
     where = select.args.get("where")
-    if where is None:
-        return ()
     binder = ExpressionBinder(scope, env.catalog, "in WHERE", member=memberships.bind)
-    return conjuncts(binder.predicate(where.this))
+    written = [*([] if where is None else [where.this]), *further]
+    return tuple(term for condition in written for term in conjuncts(binder.predicate(condition)))
 
 
 def _join_in_any_order(
@@ -210,6 +230,11 @@ def _join_as_written(tree: JoinTree, step: Step, on: tuple[Expr, ...], join: exp
 
 def _kind(join: exp.Join) -> nodes.JoinKind:
     side, kind, method = (str(join.args.get(name) or "").upper() for name in ("side", "kind", "method"))
+    if method == "NATURAL":
+        raise NotSupported("NATURAL JOIN is not supported", span=place(join.this), hint="write JOIN ... USING (column)")
+    if kind in ("SEMI", "ANTI"):
+        hint = f"write WHERE {'NOT ' if kind == 'ANTI' else ''}EXISTS (SELECT * FROM table WHERE ...)"
+        raise NotSupported(f"{kind} JOIN needs the name of a table", span=place(join.this), hint=hint)
     if method or kind not in ("", "INNER", "CROSS", "OUTER"):
         raise NotSupported(
             f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported",

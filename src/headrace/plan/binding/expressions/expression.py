@@ -142,7 +142,9 @@ class ExpressionBinder:
         for side in (node.this, node.expression):
             if isinstance(side, exp.Any | exp.All):
                 raise NotSupported(
-                    "ANY and ALL are not supported", span=place(node), hint="write IN, or several conditions with OR"
+                    "ANY and ALL are not supported here",
+                    span=place(node),
+                    hint="write several conditions with OR; = ANY (SELECT ...) and <> ALL (SELECT ...) are allowed",
                 )
         if operator in ("and", "or"):
             return chain(operator, [self.predicate(term) for term in terms_of(node)])
@@ -440,4 +442,5 @@ def _refuse(node: exp.Expr) -> NoReturn:
         if isinstance(function, exp.Anonymous) and function.name.lower() in other_systems.FUNCTIONS:
             hint = other_systems.FUNCTIONS[function.name.lower()]
             raise NotSupported(f"function {function.name!r} is not supported", span=place(function), hint=hint)
-    raise NotSupported(f"{node.key.replace('_', ' ').upper()} is not supported", span=span)
+    name = node.key.replace("_", " ").upper()
+    raise NotSupported(f"{name} is not supported", span=span, hint=other_systems.EXPRESSIONS.get(name))
