@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from headrace.errors import HostFault
 
-Extra: TypeAlias = Literal["kafka", "objects", "postgres", "serve", "testing", "experiments"]
+Extra: TypeAlias = Literal["kafka", "objects", "postgres", "serve", "otlp", "testing", "experiments"]
 #: The launcher of a checkout, which installs extras there; an installed package has none.
 LAUNCHER = Path(__file__).resolve().parents[2] / "headrace"
 

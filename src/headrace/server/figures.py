@@ -94,10 +94,9 @@ class Figures:
     def bottleneck(self) -> VertexId | None:
         """Return the operator that takes the largest share of the processor, if there is a shortage."""
         taken = self.taken
-        if self.load is not None and self.load > BUSY:
-            candidates = list(taken)
-        else:
-            candidates = [name for name in taken if self._is_growing(name)]
+        # the first micro-batches say nothing about what arrives, but they may keep the processor busy for long
+        needed = self.load if self.load is not None else sum(taken.values()) / max(1, self.moment.cores)
+        candidates = list(taken) if needed > BUSY else [name for name in taken if self._is_growing(name)]
         most = max(candidates, key=lambda name: taken[name], default=None)
         return most if most is not None and taken[most] > 0 else None
 

@@ -22,6 +22,8 @@ from headrace.client import RemoteSession
 from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, SourceFault, SyntaxFault
 from headrace.session import Listing, Message, Session, Started
 
+TABLES = ("table", "source", "refresh", "problem")  # the columns of SHOW TABLES
+
 
 class Local(Session):
     """A session whose deployment works whenever a test waits."""
@@ -55,7 +57,7 @@ def test_outcomes_are_the_same(session: Session | RemoteSession) -> None:
     outcomes = session.execute(
         "CREATE VIEW v AS SELECT item FROM bids; CREATE QUERY q AS SELECT item FROM v; SHOW TABLES"
     )
-    assert outcomes == [Message("view v created"), Started("q"), Listing(("table", "source"), ())]
+    assert outcomes == [Message("view v created"), Started("q"), Listing(TABLES, ())]
 
 
 @pytest.mark.parametrize(
@@ -175,9 +177,7 @@ def test_commands_find_the_server_of_a_checkpoint(client: Client) -> None:
     code, output = command("token", "new", "--name", "dash", "--checkpoint", state)
     token = max(output.split(), key=len)
     assert (code, len(token)) == (0, 43)
-    assert RemoteSession(client.server.url, token).execute("SHOW TABLES") == [
-        Listing(("table", "source", "refresh", "problem"), ())
-    ]
+    assert RemoteSession(client.server.url, token).execute("SHOW TABLES") == [Listing(TABLES, ())]
     assert "dash" in command("token", "list", "--checkpoint", state)[1]
     assert command("token", "revoke", "--name", "dash", "--checkpoint", state)[0] == 0
     assert command("token", "revoke", "--name", "dash", "--checkpoint", state)[0] == 1

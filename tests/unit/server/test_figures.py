@@ -86,3 +86,15 @@ def test_nothing_is_a_bottleneck_while_there_is_room(moment: Moment) -> None:
     window = named(moment, "rowsaggregate")
     assert figures(moment, {window: 2.0}, {window: VertexCost(0.0002, 1.0)}).bottleneck is None
     assert Figures(moment, moment).bottleneck is None
+
+
+@pytest.mark.parametrize(("busy", "is_named"), [(9.0, True), (5.0, False)])
+def test_before_the_load_is_known_a_busy_processor_has_a_bottleneck(
+    moment: Moment, busy: float, is_named: bool
+) -> None:
+    window = named(moment, "rowsaggregate")
+    found = figures(moment, {window: busy * moment.cores}, {})
+    first = msgspec.structs.replace(found.moment.observation, is_first=True)
+    found = Figures(replace(found.moment, observation=first), found.before)
+    assert found.load is None
+    assert (found.bottleneck == window) is is_named

@@ -19,7 +19,7 @@ def test_statements_have_the_outcomes_of_a_session(client: Client) -> None:
     assert answer.status == 200
     assert answer.body["outcomes"] == [
         {"kind": "message", "text": "view v created"},
-        {"kind": "listing", "columns": ["table", "source"], "rows": []},
+        {"kind": "listing", "columns": ["table", "source", "refresh", "problem"], "rows": []},
         {"kind": "started", "query": "q", "follow": False},
     ]
 

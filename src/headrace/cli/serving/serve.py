@@ -76,6 +76,9 @@ def serve(
     tls_key: Path | None = typer.Option(None, exists=True, dir_okay=False, help="Private key (PEM)."),
     behind_proxy: bool = flag("--behind-proxy", "A proxy on this machine adds TLS: believe its X-Forwarded headers."),
     insecure: bool = flag("--insecure", "Listen beyond this machine without TLS: anybody on the way can read tokens."),
+    otlp: str | None = typer.Option(
+        None, metavar="URL", help="Send metrics to this collector of OpenTelemetry too, such as http://localhost:4318."
+    ),
     keep: str = typer.Option("256 MB", help="Memory for the newest results of all queries."),
     log: Form = typer.Option(Form.text, help="Form of the log."),
 ) -> None:
@@ -97,9 +100,12 @@ def serve(
     with faults(text or None):
         for module in ("starlette", "uvicorn", "websockets"):
             extras.load(module, "serve", "headrace serve")
+        if otlp is not None:
+            extras.load("opentelemetry.sdk", "otlp", "--otlp")
         from headrace.cli.serving.where import refuse_served  # these need the packages
         from headrace.server.fence import Policy
         from headrace.server.guard import LOOPBACK
+        from headrace.server.otlp import Otlp
         from headrace.server.server import Options, Server
         from headrace.server.service import Service, Startup
 
@@ -137,6 +143,7 @@ def serve(
             lambda: err.print("\nfinishing the micro-batch ... (press Ctrl-C again to stop at once)")
         ) as stop:
             server.start()
+            sending = None if otlp is None else Otlp(server, otlp)
             out.print(server.owner_url, markup=False)
             err.print(f"[dim]state in {directory}, log in {log_file}; press Ctrl-C to stop[/]")
             ready = False
@@ -146,6 +153,8 @@ def serve(
                     ready = True
                     state, why = service.status()
                     err.print(f"[dim]{'ready' if why is None else f'{state}: {why}'}[/]")
+            if sending is not None:
+                sending.close()
             server.stop()
             server.release()
     err.print("stopped; run the same command again to continue from here")
