@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+import polars as pl
 import pytest
 from tests.prometheus.conftest import program
 from tests.unit.server.conftest import Client, end, serve
@@ -72,8 +74,8 @@ def prometheus(folder: Path, port: int, token: str) -> Iterator[str]:
         process.wait()
 
 
-def until(is_so: Any, what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE
+def until(is_so: Any, what: str, patience: float = PATIENCE) -> Any:
+    deadline = time.monotonic() + patience
     while True:
         try:
             if found := is_so():
@@ -116,5 +118,68 @@ def test_the_alert_of_a_broken_promise_fires_and_ends(tmp_path: Path) -> None:
                 for expression, _ in panels:
                     query = quote(expression)
                     assert ask(url, f"query?query={query}")["resultType"] == "vector", expression
+    finally:
+        end(server)
+
+
+OVERLOAD = """
+CREATE STREAM probes (at TIMESTAMP, zone INT, x DOUBLE, y DOUBLE) TIMESTAMP BY at SKEW 1 SECOND
+  FROM FILES (path '{folder}/probes', format 'parquet');
+CREATE TABLE points (area INT, px DOUBLE, py DOUBLE) FROM FILES (path '{folder}/points.csv', format 'csv');
+CREATE QUERY near_roads WITH (force, latency '1 s' BEST EFFORT) AS
+  SELECT zone, count(*) AS near, window_end FROM probes [RANGE 1 SECOND] JOIN points ON zone = area
+  WHERE pow(x - px, 2) + pow(y - py, 2) < 0.0025 GROUP BY zone;
+"""
+
+
+class Probes:
+    """Writes files of probes that have just been seen."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._rng, self._count = folder / "probes", np.random.default_rng(3), 0
+        self._folder.mkdir()
+        points = pl.DataFrame({"area": [1, 2] * 20, "px": self._rng.random(40), "py": self._rng.random(40)})
+        points.write_csv(folder / "points.csv")
+
+    def put(self, rows: int) -> None:
+        now = time.time()
+        seen = np.sort(self._rng.uniform(now - 0.2, now, rows) * 1e6).astype(np.int64)
+        zones = pl.Series(self._rng.integers(1, 3, rows), dtype=pl.Int32)
+        columns = {"zone": zones, "x": self._rng.random(rows), "y": self._rng.random(rows)}
+        frame = pl.DataFrame({"at": pl.Series(seen).cast(pl.Datetime("us")), **columns})
+        self._count += 1
+        frame.write_parquet(self._folder / f".{self._count}.tmp")
+        (self._folder / f".{self._count}.tmp").rename(self._folder / f"{self._count:05d}.parquet")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_alert_fires_while_the_machine_is_overloaded_and_ends_after_that(tmp_path: Path) -> None:
+    program("prometheus")
+    probes = Probes(tmp_path)
+    probes.put(1000)
+    server = serve(tmp_path / "state", OVERLOAD.format(folder=tmp_path))
+    token = TokenFile(token_path(server.service.directory)).add("prometheus", "read")
+    broken = ("HeadracePromiseBroken", "near_roads")
+    rows = 100_000.0
+    try:
+        with prometheus(tmp_path, server.port, token) as url:
+
+            def more_than_it_can_do() -> bool:
+                nonlocal rows
+                if rows < 10_000_000:  # soon no machine is fast enough
+                    probes.put(round(rows))
+                    rows *= 1.6
+                time.sleep(0.5)
+                return broken in firing(url)
+
+            until(more_than_it_can_do, "the alert fires", 240)
+
+            def what_it_can_do() -> bool:
+                probes.put(1000)
+                time.sleep(0.3)
+                return broken not in firing(url)
+
+            until(what_it_can_do, "the alert ends", 240)
     finally:
         end(server)

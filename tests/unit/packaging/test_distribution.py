@@ -106,6 +106,7 @@ def test_heavy_packages_are_extras(wheel: Path) -> None:
         "objects",
         "postgres",
         "serve",
+        "otlp",
         "testing",
         "experiments",
     }
