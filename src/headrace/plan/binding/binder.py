@@ -83,15 +83,22 @@ Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
 
 
 def bind(
-    select: exp.Expr, text: str, catalog: Catalog, *, queries: Queries | None = None, ordered: bool | str = False
+    select: exp.Expr,
+    text: str,
+    catalog: Catalog,
+    *,
+    queries: Queries | None = None,
+    ordered: bool | str = False,
+    on_tables: bool = False,
 ) -> Node:
     """Bind a SELECT to a plan. Errors have spans into `text`, the statement that `select` was parsed from.
 
     `queries` gives the plans of named queries; one that it does not know is bound from the catalog's text. `ordered`
-    asks for an Order on top, 'merge' for one that merges.
+    asks for an Order on top, 'merge' for one that merges. `on_tables`: all that it reads is stored, and is there at one
+    instant.
     """
     resolver = queries if callable(queries) else (queries or {}).get
-    env = Environment(catalog, resolver, {}, (), _bind_nested)
+    env = Environment(catalog, resolver, {}, (), _bind_nested, on_tables)
     by_time = _by_time(select)
     try:
         node = _bind_query(select, env)

@@ -15,7 +15,7 @@ from headrace.plan.nodes import Node
 class Environment:
     """The catalog, plans of named queries, relations of WITH, and the function that binds a nested query.
 
-    `path` has the named queries that are being bound.
+    `path` has the named queries that are being bound. `on_tables`: stored tables are read as streams of one instant.
     """
 
     catalog: Catalog
@@ -23,3 +23,4 @@ class Environment:
     ctes: Mapping[str, Node]
     path: tuple[str, ...]
     bind_query: Callable[[exp.Expr, Environment], Node]
+    on_tables: bool = False

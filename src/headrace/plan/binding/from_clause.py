@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from headrace.catalog.definitions import Table
-from headrace.errors import NotSupported, SyntaxFault
-from headrace.language.syntax.clauses import FollowingClause, MannerClause, WindowClause, following_of, manner_of
+from headrace.errors import NotSupported, Span, SyntaxFault
+from headrace.language.syntax.clauses import (
+    FollowingClause,
+    MannerClause,
+    NowClause,
+    WindowClause,
+    following_of,
+    manner_of,
+)
 from headrace.model.expressions.expression import Call, Column, Expr, conjunction, conjuncts
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
@@ -51,6 +58,8 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
         raise NotSupported("FROM needs a stream before UNNEST", span=place(from_.this.this))
     joins = [join for join in written if not isinstance(join.this, exp.Lateral)]
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
+    if env.on_tables:
+        items = [_at_one_instant(item) for item in items]
     items = _with_window_ends(items, aggregated=aggregated)
     kinds: list[nodes.JoinKind] = ["inner", *(_kind(join) for join in joins)]
     following: list[FollowingClause | None] = [None, *map(following_of, joins)]
@@ -180,6 +189,15 @@ def _time_names(step: Step, env: Environment) -> list[str]:
     return [name for name, field in zip(step.names, step.item.schema, strict=True) if field.name in times]
 
 
+def _at_one_instant(item: Item) -> Item:
+    """Return an item of a SELECT on tables alone as a stream whose tuples come at one instant."""
+    span = item.span or Span(0, 1)
+    if item.clause is not None:
+        raise NotSupported("tables have no windows", span=item.clause.span, hint="leave the window out")
+    source: Node = nodes.Scan(item.source.name, item.source.schema) if isinstance(item.source, Table) else item.source
+    return replace(item, source=source, clause=NowClause(span), is_stream=True)
+
+
 def _without_semi_joins(joins: list[exp.Join]) -> tuple[list[exp.Join], list[exp.Expr]]:
     """Return the other joins, and LEFT SEMI and LEFT ANTI joins as conditions: EXISTS and NOT EXISTS."""
     others: list[exp.Join] = []
@@ -256,9 +274,11 @@ def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
     """Return the items as written, but a stream first, because a stored table can only be looked up."""
     first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
     if first is None:
-        hint = "join a stream with it: FROM stream JOIN table ON ..."
+        hint = "join a stream with it: FROM stream JOIN table ON ...; a SELECT without CREATE shows the rows of a table"
         raise NotSupported(
-            f"a query cannot read only the stored table {items[0].names[0]!r}", span=items[0].span, hint=hint
+            f"a continuous query cannot read only the stored table {items[0].names[0]!r}",
+            span=items[0].span,
+            hint=hint,
         )
     if first > 0 and not in_any_order:
         raise NotSupported(

@@ -1,0 +1,152 @@
+"""A SELECT on stored tables alone: it is answered at once, by the same operators as queries over streams.
+
+All rows of a table have the same timestamp, and every window is that instant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+from sqlglot import exp
+
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Table
+from headrace.catalog.references import references_in
+from headrace.connectors import read_table
+from headrace.engine.engine import Engine
+from headrace.errors import NameFault, NotSupported, Span
+from headrace.graph.lower import lower
+from headrace.language.syntax.statements import Select
+from headrace.model.expressions.expression import columns
+from headrace.model.page import Page, Punctuation
+from headrace.model.schema import SEQ, TS
+from headrace.model.time import END
+from headrace.operators.endpoints import Scan
+from headrace.optimizer.optimizer import best
+from headrace.plan import nodes
+from headrace.plan.binding.binder import bind
+from headrace.plan.binding.span import place
+from headrace.plan.nodes import Node
+from headrace.plan.traversal import expressions, transform, walk
+from headrace.session.outcome import Listing
+
+#: Counts of nothing are 0, other aggregates NULL.
+_COUNTS = ("count", "count_distinct", "count_if", "approx_count_distinct")
+
+
+def is_on_tables(statement: Select, catalog: Catalog) -> bool:
+    """Return whether a SELECT reads stored tables and nothing else."""
+    read = [catalog.get(name) for name in references_in([statement]).relations]
+    return bool(read) and all(isinstance(relation, Table) and relation.origin is None for relation in read)
+
+
+def answer_on_tables(statement: Select, catalog: Catalog) -> Listing:
+    """Return the rows of a SELECT on tables, in the order that it asks for."""
+    if statement.sinks:
+        raise NotSupported(
+            "a SELECT on tables alone has no INTO: it is answered at once, and then it is over",
+            span=statement.sinks[0].span,
+            hint="leave INTO out, or join a stream",
+        )
+    tree = statement.select.copy()
+    order, limit, offset = (tree.args.pop(name, None) for name in ("order", "limit", "offset"))
+    plan = bind(tree, statement.text, catalog, on_tables=True)
+    for node in walk(plan):
+        if any(TS in columns(expr) for expr in expressions(node)):
+            raise NameFault(
+                "a table has no rowtime", span=place(tree.expressions[0]), hint="name a column of the table"
+            )
+    tables = {
+        table.name: read_table(table) for table in catalog.tables() if table.origin is None and _reads(plan, table)
+    }
+    frame = _Evaluation(tables).rows(best(plan)).select(plan.schema.names)
+    frame = _sorted(frame, order)
+    start = 0 if offset is None else _number(offset)
+    frame = frame.slice(start, None if limit is None else _number(limit))
+    return Listing(plan.schema.names, tuple(frame.iter_rows()))
+
+
+def _reads(plan: Node, table: Table) -> bool:
+    names = {node.name for node in walk(plan) if isinstance(node, nodes.Scan)}
+    looked_up = {node.table for node in walk(plan) if isinstance(node, nodes.TableJoin | nodes.Membership)}
+    return table.name in names | looked_up
+
+
+class _Evaluation:
+    """Runs a plan piece by piece: each aggregate is complete before what reads it begins."""
+
+    def __init__(self, tables: Mapping[str, pl.DataFrame]) -> None:
+        self._frames = dict(tables)
+        self._stored = {name: Page(frame).encode() for name, frame in tables.items()}
+
+    def rows(self, plan: Node) -> pl.DataFrame:
+        """Return the rows of a plan."""
+        return self._run(transform(plan, self._complete))
+
+    def _complete(self, node: Node) -> Node:
+        """Replace an aggregate by its rows; one of all rows has a row also if there are none."""
+        if not isinstance(node, nodes.Aggregate):
+            return node
+        frame = self._run(node)
+        if not node.keys and not frame.height:
+            values: dict[str, Any] = {call.name: 0 for call in node.calls if call.function in _COUNTS}
+            frame = pl.DataFrame([{name: values.get(name) for name in node.schema.names}], schema=node.schema.polars())
+        name = f"aggregate {len(self._frames)}"
+        self._frames[name] = frame
+        return nodes.Scan(name, node.schema)
+
+    def _run(self, plan: Node) -> pl.DataFrame:
+        graph = lower(plan, "select", self._stored)
+        engine = Engine(graph)
+        scans = [vertex for vertex in graph if isinstance(vertex.spec, Scan)]
+        for vertex in scans:
+            assert isinstance(vertex.spec, Scan)
+            rows = self._frames[vertex.spec.stream].select(vertex.spec.columns)
+            rows = rows.with_columns(pl.lit(0, pl.Int64).alias(TS))
+            if vertex.spec.seq:
+                rows = rows.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias(SEQ))
+            engine.push(vertex.id, Page(rows))
+        for vertex in scans:
+            engine.push(vertex.id, Punctuation(END))
+        engine.run()
+        pages = engine.take_results().get(graph.vertices[-1].id, [])
+        engine.close()
+        visible = [page.visible() for page in pages if len(page)]
+        return pl.concat(
+            [pl.DataFrame(schema=plan.schema.polars()), *(frame.select(plan.schema.names) for frame in visible)]
+        )
+
+
+def _sorted(frame: pl.DataFrame, order: exp.Expr | None) -> pl.DataFrame:
+    if order is None:
+        return frame
+    names, descending, nulls_last = [], [], []
+    for term in order.expressions:
+        names.append(_column(term.this, frame.columns))
+        descending.append(bool(term.args.get("desc")))
+        first = term.args.get("nulls_first")
+        nulls_last.append(descending[-1] if first is None else not first)
+    return frame.sort(names, descending=descending, nulls_last=nulls_last, maintain_order=True)
+
+
+def _column(term: exp.Expr, names: list[str]) -> str:
+    """Return the column of the result that ORDER BY names, by name or position."""
+    if isinstance(term, exp.Literal) and term.name.isdigit() and 1 <= int(term.name) <= len(names):
+        return names[int(term.name) - 1]
+    found = [name for name in names if isinstance(term, exp.Column) and name.lower() == term.name.lower()]
+    if not found:
+        raise NotSupported(
+            "ORDER BY of a SELECT on tables names columns of its result",
+            span=place(term),
+            hint=f"columns are {', '.join(names[:12])}; give an expression a name with AS",
+        )
+    return found[0]
+
+
+def _number(clause: exp.Expr) -> int:
+    value = clause.args.get("expression")
+    if not isinstance(value, exp.Literal) or not value.name.isdigit():
+        raise NotSupported("LIMIT and OFFSET need a number", span=place(clause) or Span(0, 1))
+    return int(value.name)
