@@ -148,7 +148,10 @@ class Delivery:
             swept += sum(files.sweep(self.directory / folder / name) for name in files.names(self.directory / folder))
         for sink in (sink for sinks in self.sinks.values() for sink in sinks):
             if isinstance(sink, StagingSink):
-                swept += sink.sweep()
+                try:
+                    swept += sink.sweep()
+                except OSError as error:  # nothing depends on it; a sink that cannot be written says so when it must
+                    _LOG.warning("what an earlier process left half done cannot be deleted: %s", error)
         if swept:
             _LOG.info("deleted %d files that an earlier process had left half done", swept)
 

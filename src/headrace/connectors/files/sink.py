@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -170,8 +171,9 @@ class FilesSink:
     def close(self) -> None:
         """Remove the empty staging directory; what a failed batch staged stays until the next start."""
         staging = self._target.directory / _STAGING
-        if self._is_local and staging.is_dir() and not any(staging.iterdir()):
-            staging.rmdir()
+        if self._is_local:
+            with suppress(OSError):  # it is not empty, or has become read-only
+                staging.rmdir()
 
     def _check_present(self) -> None:
         """Raise an OSError if the directory went away, such as one on a disk that was unmounted."""
