@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -20,10 +20,13 @@ from headrace.model.page import Page
 from headrace.model.schema import Field, Schema
 from headrace.model.types import DecimalType, is_nested
 
+#: What is pushed: rows, or a table.
+Pushed: TypeAlias = Sequence[Mapping[str, Any]] | pl.DataFrame
 
-def push(stream: Stream, checkpoint: Path, rows: Sequence[Mapping[str, Any]], mark: str = "") -> None:
+
+def push(stream: Stream, checkpoint: Path, rows: Pushed, mark: str = "") -> None:
     """Append rows to a MEMORY stream, all or none, with the mark of their key; durable when it returns."""
-    if not rows:
+    if not len(rows):
         return
     stream_spool(stream.name, checkpoint).append(frame_of(stream, rows), mark)
 
@@ -35,7 +38,7 @@ class KeyedPushes:
         self._checkpoint = checkpoint
         self._keys: dict[tuple[str, int], PushKeys] = {}
 
-    def push(self, stream: Stream, rows: Sequence[Mapping[str, Any]], key: str, at: int) -> int | None:
+    def push(self, stream: Stream, rows: Pushed, key: str, at: int) -> int | None:
         """Append rows unless some were pushed under the key in the day before; return how many those were, or None."""
         keys = self._keys.get((stream.name, stream.begin))
         if keys is None:
@@ -49,8 +52,10 @@ class KeyedPushes:
         return before
 
 
-def frame_of(stream: Stream, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+def frame_of(stream: Stream, rows: Pushed) -> pl.DataFrame:
     """Convert rows to columns of the stream's types; absent keys are NULL."""
+    if isinstance(rows, pl.DataFrame):
+        return _of_table(stream, rows)
     names = stream.schema.names
     for number, row in enumerate(rows):
         for name in row:
@@ -59,6 +64,30 @@ def frame_of(stream: Stream, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
                     f"row {number}: stream {stream.name} has no column {name!r}", hint=near(str(name), names)
                 )
     return pl.DataFrame([_column(field, [row.get(field.name) for row in rows]) for field in stream.schema])
+
+
+def _of_table(stream: Stream, table: pl.DataFrame) -> pl.DataFrame:
+    """Convert the columns of a table, whole columns at a time."""
+    for name in table.columns:
+        if name not in stream.schema.names:
+            raise NameFault(f"stream {stream.name} has no column {name!r}", hint=near(name, stream.schema.names))
+    converted: list[pl.Series] = []
+    for field in stream.schema:
+        if field.name not in table.columns:
+            converted.append(pl.Series(field.name, [None] * table.height, dtype=field.type.polars))
+            continue
+        column = table[field.name]
+        if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
+            column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        if not can_convert(column.dtype, field.type) or (field.type.is_numeric and column.dtype == pl.String):
+            raise SourceFault(f"column {field.name} is {column.dtype}, which is no {field.type.value}")
+        after = convert(column, field.type)
+        wrong = failures(column, after)
+        if wrong.any():
+            row = int(wrong.arg_true()[0])
+            raise SourceFault(f"row {row}: {reason(column[row], field.name, field.type)}")
+        converted.append(after.alias(field.name))
+    return pl.DataFrame(converted)
 
 
 class MemorySink:
@@ -80,11 +109,12 @@ class MemorySink:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return all results in the order of their batches."""
-        return [
-            row
-            for _, frame in sorted(self._batches.copy().items(), key=lambda item: item[0])
-            for row in frame.iter_rows(named=True)
-        ]
+        return self.frame().to_dicts()
+
+    def frame(self) -> pl.DataFrame:
+        """Return the same as a table."""
+        batches = sorted(self._batches.copy().items(), key=lambda item: item[0])
+        return pl.concat([pl.DataFrame(schema=self._schema.polars()), *(frame for _, frame in batches)])
 
 
 def _column(field: Field, values: list[Any]) -> pl.Series:

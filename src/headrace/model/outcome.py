@@ -38,6 +38,17 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer(Listing):
+    """The rows of a SELECT on tables, which are shown as they are."""
+
+    def redacted(self) -> Listing:
+        return self
+
+    def without(self, columns: Collection[str]) -> Listing:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """A query that now runs."""
 

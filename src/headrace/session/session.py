@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
+
+import polars as pl
 
 from headrace.analysis.forecast.report import CapacityReport
 from headrace.catalog.catalog import Catalog
@@ -28,10 +32,11 @@ from headrace.hosts.host import Deployment, Preparable, Rescalable, Rescaled
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.starting.launch import Launch, launch_of
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import CreateStream, Describe, Explain, ExplainReplace, Show, Statement
+from headrace.language.syntax.statements import CreateStream, Describe, Explain, ExplainReplace, Select, Show, Statement
 from headrace.model.allowed_python import allow
 from headrace.model.page import Page
 from headrace.model.time import SECOND, format_instant
+from headrace.session.data import Form, Rows, columns_or_rows, in_form
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.listings.show import COUNTS
 from headrace.session.outcome import Listing, Message, Outcome
@@ -41,6 +46,7 @@ from headrace.session.repair import drop_statements, names_to_drop, quoted
 from headrace.session.secrets import check_secrets_of
 from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
+from headrace.session.tables_alone import is_on_tables
 from headrace.session.transaction import Transaction
 from headrace.session.trial import Trial, try_stream
 from headrace.storage.format import check_format, write_format
@@ -53,6 +59,8 @@ from headrace.worker.ingest import PAGE_TUPLES
 
 #: Seconds between the starts of micro-batches, at least; Spark alone makes dozens of requests of a store for each.
 INTERVAL, STORE_INTERVAL = 0.05, 2.0
+#: Seconds between two looks of an iterator for results.
+_FOLLOWED_EVERY = 0.05
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 
 
@@ -150,7 +158,7 @@ class Session:
         is False they wait for `start()`.
         """
         statements = parse(text)
-        is_reading = all(map(_is_reading, statements))
+        is_reading = all(map(self._is_reading, statements))
         if not is_reading:
             self._own()
         transaction = self._prepare(text, statements)
@@ -173,7 +181,7 @@ class Session:
         """Check statements as `execute` does, without effect; return whether they would do more than read."""
         statements = parse(text)
         self._prepare(text, statements)
-        return not all(map(_is_reading, statements))
+        return not all(map(self._is_reading, statements))
 
     def try_stream(self, text: str) -> Trial:
         """Read the first records of the stream that a CREATE STREAM statement would make, without effect."""
@@ -220,8 +228,10 @@ class Session:
         """
         self._turn(name, False)
 
-    def push(self, stream: str, rows: Sequence[Mapping[str, Any]], *, key: str = "") -> int | None:
+    def push(self, stream: str, rows: Rows, *, key: str = "") -> int | None:
         """Append rows to a MEMORY stream, all or none; durable when it returns.
+
+        They are dictionaries, tuples in the order of the columns, data classes, or a table of Polars, Arrow or pandas.
 
         With a `key`, rows that were pushed under it within a day are not added again, also after a crash: then how many
         they were is returned, else None.
@@ -230,17 +240,24 @@ class Session:
         if not isinstance(definition, Stream) or definition.connector.kind != "MEMORY":
             hint = "only streams created with FROM MEMORY take pushed rows"
             raise NameFault(f"{stream!r} is not a MEMORY stream", hint=hint)
+        pushed = columns_or_rows(rows, definition.schema)
         self._own()
         if not key:
-            push(definition, self.directory, rows)
+            push(definition, self.directory, pushed)
             return None
-        return self._pushes.push(definition, rows, key, int(time.time()))
+        return self._pushes.push(definition, pushed, key, int(time.time()))
 
-    def results(self, query: str) -> list[dict[str, Any]]:
-        """Return what a query with a MEMORY sink has delivered so far."""
+    @overload
+    def results(self, query: str, form: Literal["rows"] = "rows") -> list[dict[str, Any]]: ...
+    @overload
+    def results(self, query: str, form: Literal["polars"]) -> pl.DataFrame: ...
+    @overload
+    def results(self, query: str, form: Literal["arrow", "pandas"]) -> Any: ...
+    def results(self, query: str, form: Form = "rows") -> Any:
+        """Return what a query with a MEMORY sink has delivered so far: dictionaries, or a table of another library."""
         for sink in self.deployment.delivery.sinks.get(query, []):
             if isinstance(sink, MemorySink):
-                return sink.rows()
+                return in_form(sink.frame(), form)
         raise NameFault(f"no running query {query!r} with a MEMORY sink", hint="create it with INTO MEMORY")
 
     def partials(self, query: str) -> list[dict[str, Any]]:
@@ -262,6 +279,59 @@ class Session:
         self._own()
         subscribe_to(self.directory, query)
         self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
+
+    def for_each_batch(self, query: str, function: Callable[[pl.DataFrame, int], Any]) -> None:
+        """Call `function(table, batch)` with the results of each micro-batch of a query that has any, as Spark does.
+
+        It is called from a background thread; errors are treated as those of `subscribe`.
+        """
+
+        def pass_on(batch: int, pages: Sequence[Page]) -> None:
+            function(pl.concat([page.visible() for page in pages]), batch)
+
+        self._own()
+        subscribe_to(self.directory, query)
+        self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
+
+    def follow(self, query: str, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """Return the results of a query as they come, from now on, until the queries end or the seconds have passed.
+
+        On the local host micro-batches run while the iterator waits.
+        """
+        return self._follow(self._waiting(query), timeout)
+
+    def follow_async(self, query: str, timeout: float | None = None) -> AsyncIterator[dict[str, Any]]:
+        """Return the same for `async for`; the loop goes on meanwhile."""
+        return self._follow_async(self._waiting(query), timeout)
+
+    def _follow(self, waiting: deque[list[dict[str, Any]]], timeout: float | None) -> Iterator[dict[str, Any]]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        is_over = False
+        while True:
+            while waiting:
+                yield from waiting.popleft()
+            if is_over or (deadline is not None and time.monotonic() >= deadline):
+                return
+            is_over = self.wait(_FOLLOWED_EVERY)
+
+    async def _follow_async(
+        self, waiting: deque[list[dict[str, Any]]], timeout: float | None
+    ) -> AsyncIterator[dict[str, Any]]:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        is_over = False
+        while True:
+            while waiting:
+                for row in waiting.popleft():
+                    yield row
+            if is_over or (deadline is not None and time.monotonic() >= deadline):
+                return
+            is_over = await asyncio.to_thread(self.wait, _FOLLOWED_EVERY)
+
+    def _waiting(self, query: str) -> deque[list[dict[str, Any]]]:
+        """Return the results of micro-batches that nobody has taken yet."""
+        waiting: deque[list[dict[str, Any]]] = deque()
+        self.subscribe(query, lambda _, rows: waiting.append(rows))
+        return waiting
 
     def register(self, name: str, function: Callable[..., Any]) -> None:
         """Let rules CALL a function by name.
@@ -446,6 +516,12 @@ class Session:
             *(start_query if on else stop_query)(self._running(), by_name(name), self.deployment.now())
         )
 
+    def _is_reading(self, statement: Statement) -> bool:
+        """Return whether a statement changes nothing and starts nothing."""
+        if isinstance(statement, Select):
+            return is_on_tables(statement, self.catalog)
+        return isinstance(statement, Show | Describe | Explain | ExplainReplace)
+
     def _running(self) -> Running:
         return self._deployments.newest()
 
@@ -515,10 +591,6 @@ def _deployment(
         launch=launch,
         restart=restart,
     )
-
-
-def _is_reading(statement: Statement) -> bool:
-    return isinstance(statement, Show | Describe | Explain | ExplainReplace)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from headrace.errors import NameFault, NotSupported, Span
 from headrace.graph.lower import lower
 from headrace.language.syntax.statements import Select
 from headrace.model.expressions.expression import columns
+from headrace.model.outcome import Answer
 from headrace.model.page import Page, Punctuation
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
@@ -30,7 +31,6 @@ from headrace.plan.binding.binder import bind
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import Node
 from headrace.plan.traversal import expressions, transform, walk
-from headrace.session.outcome import Listing
 
 #: Counts of nothing are 0, other aggregates NULL.
 _COUNTS = ("count", "count_distinct", "count_if", "approx_count_distinct")
@@ -42,7 +42,7 @@ def is_on_tables(statement: Select, catalog: Catalog) -> bool:
     return bool(read) and all(isinstance(relation, Table) and relation.origin is None for relation in read)
 
 
-def answer_on_tables(statement: Select, catalog: Catalog) -> Listing:
+def answer_on_tables(statement: Select, catalog: Catalog) -> Answer:
     """Return the rows of a SELECT on tables, in the order that it asks for."""
     if statement.sinks:
         raise NotSupported(
@@ -65,7 +65,7 @@ def answer_on_tables(statement: Select, catalog: Catalog) -> Listing:
     frame = _sorted(frame, order)
     start = 0 if offset is None else _number(offset)
     frame = frame.slice(start, None if limit is None else _number(limit))
-    return Listing(plan.schema.names, tuple(frame.iter_rows()))
+    return Answer(plan.schema.names, tuple(frame.iter_rows()))
 
 
 def _reads(plan: Node, table: Table) -> bool:

@@ -15,12 +15,13 @@ from headrace.plan.binding.aggregate import Grouping
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.scope import unique
 from headrace.plan.binding.from_clause import Source
-from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import Node
 
 #: What an aggregate without a window may be instead.
-AGGREGATE_HINT = f"{WINDOW_HINT}; EMIT CHANGES STATE TTL '1 day' at the end gives the changes of each group"
+AGGREGATE_HINT = (
+    "write a window after it, such as [RANGE 5 MINUTES]; or EMIT CHANGES STATE TTL '1 day' at the end: a changelog"
+)
 _Outputs: TypeAlias = Callable[
     [exp.Select, Source, Callable[[exp.Expr], Expr], Callable[[exp.Expr, Expr], Expr]], tuple[tuple[str, Expr], ...]
 ]

@@ -1,0 +1,132 @@
+"""Rows of every kind that programs have go in, and results come out as they like them."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from headrace.errors import HeadraceError, NameFault
+from headrace.session import Session
+
+AT = datetime.datetime(2026, 1, 1, 12)  # noqa: DTZ001
+BID = {"at": AT, "item": 1, "price": 9.5}
+
+
+@dataclasses.dataclass
+class Bid:
+    at: datetime.datetime
+    item: int
+    price: float
+
+
+class Pair(NamedTuple):
+    item: int
+    at: datetime.datetime
+
+
+KINDS: dict[str, Any] = {
+    "dictionaries": [BID],
+    "tuples": [(AT, 1, 9.5)],
+    "lists": [[AT, 1, 9.5]],
+    "data classes": [Bid(AT, 1, 9.5)],
+    "Polars": pl.DataFrame([BID]),
+    "lazy Polars": pl.LazyFrame([BID]),
+    "Arrow": pa.Table.from_pylist([BID]),
+    "an Arrow batch": pa.RecordBatch.from_pylist([BID]),
+    "pandas": pd.DataFrame([BID]),
+    "zones": pl.DataFrame([BID]).with_columns(pl.col("at").dt.replace_time_zone("UTC")),
+}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with Session(tmp_path, host="local") as made:
+        made.execute("CREATE STREAM bids (at TIMESTAMP, item INT, price DOUBLE) TIMESTAMP BY at FROM MEMORY")
+        made.execute("CREATE QUERY all_bids AS SELECT at, item, price FROM bids INTO MEMORY")
+        yield made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_this_kind_are_pushed(kind: str, session: Session) -> None:
+    session.push("bids", KINDS[kind])
+    session.drain()
+    assert session.results("all_bids") == [BID]
+
+
+def test_a_named_tuple_names_its_columns_and_others_are_null(session: Session) -> None:
+    session.push("bids", [Pair(3, AT)])
+    session.push("bids", pl.DataFrame({"at": [AT]}))
+    session.push("bids", pl.DataFrame({"at": []}))
+    session.drain()
+    assert [(row["item"], row["price"]) for row in session.results("all_bids")] == [(3, None), (None, None)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([(AT, 1)], "row 0 has 2 values, and the stream has 3 columns"),
+        ([BID, 7], "row 1 is a int, which has no columns"),
+        (pl.DataFrame({"at": [AT], "itm": [1]}), "stream bids has no column 'itm'"),
+        (pl.DataFrame({"at": [AT], "item": ["one"]}), "column item is String, which is no INT"),
+        (pl.DataFrame({"at": [AT, AT], "item": [1, 2**40]}), "row 1: column item: 1099511627776 is not an INT"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_nothing_is_pushed(rows: Any, says: str, session: Session) -> None:
+    with pytest.raises(HeadraceError, match=says):
+        session.push("bids", rows)
+    session.drain()
+    assert session.results("all_bids") == []
+
+
+def test_results_are_tables_of_other_libraries(session: Session) -> None:
+    session.push("bids", [BID])
+    session.drain()
+    assert session.results("all_bids", "polars").rows(named=True) == [BID]
+    assert session.results("all_bids", "arrow").to_pylist() == [BID]
+    assert session.results("all_bids", "pandas").to_dict("records") == [BID]
+    with pytest.raises(NameFault):
+        session.results("no_bids", "polars")
+
+
+def test_an_empty_table_has_columns(session: Session) -> None:
+    session.drain()
+    assert session.results("all_bids", "polars").schema == {
+        "at": pl.Datetime("us"),
+        "item": pl.Int32,
+        "price": pl.Float64,
+    }
+
+
+def test_results_are_followed_as_they_come(session: Session) -> None:
+    followed = session.follow("all_bids", timeout=30)
+    session.push("bids", [BID])
+    assert next(followed) == BID
+    session.push("bids", [{**BID, "item": 2}])
+    assert next(followed)["item"] == 2
+    assert list(session.follow("all_bids", timeout=0)) == []
+
+
+def test_results_are_followed_in_a_loop_of_asyncio(session: Session) -> None:
+    async def first() -> dict[str, Any]:
+        followed = session.follow_async("all_bids", timeout=30)
+        session.push("bids", [BID])
+        return await anext(followed)
+
+    assert asyncio.run(first()) == BID
+
+
+def test_a_function_gets_the_table_of_each_micro_batch(session: Session) -> None:
+    tables: list[pl.DataFrame] = []
+    session.for_each_batch("all_bids", lambda table, batch: tables.append(table.with_columns(batch=batch)))
+    session.push("bids", [BID])
+    session.drain()
+    assert [table["item"].to_list() for table in tables] == [[1]]
