@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from headrace.errors import HeadraceError, NameFault
 from headrace.session import Session
 
+pd: Any = importlib.import_module("pandas")
 AT = datetime.datetime(2026, 1, 1, 12)  # noqa: DTZ001
 BID = {"at": AT, "item": 1, "price": 9.5}
 
