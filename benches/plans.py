@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
-from benches.parts import peers
+from benches.parts import box_work, peers
 from benches.parts.drifting import COLUMNS, Drifting, write_drifting
 from benches.parts.ours import sums_of
 from benches.parts.outcome import Outcome, check_equal
@@ -115,6 +115,16 @@ def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
     }
     if host == "spark":
         session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    seconds = 10 if quick else 20
+    box, two = box_work.measure(seconds, rounds=4)
+    tuples = 3 * seconds * box_work.PER_SECOND
+    _Adding(figures, "three streams")(
+        "one operator to joins of two inputs each, by processor time of one process",
+        tuples / box,
+        {BINARY: tuples / two},
+        "tuples/s",
+        "binary",
+    )
     for case in (THREE,) if quick else (THREE, FOUR):
         if only in case.name:
             with tempfile.TemporaryDirectory(prefix="drifting-") as folder:
@@ -285,7 +295,7 @@ class _Adding:
         row = {"case": f"{self._case}: {what}", "ours": ours, "peers": dict(peer), "unit": unit, "ratio": ratio}
         row |= {"target": limit, "verdict": verdict}
         self._figures["rows"].append(row)
-        self._figures["cases"].setdefault(self._case, {})[target] = row
+        self._figures["cases"].setdefault(self._case, {})[what] = row
 
 
 def _panel(case: Case, runs: Mapping[str, Run]) -> Panel:

@@ -39,3 +39,12 @@ def test_results_of_the_query_are_those_of_duckdb_and_a_missing_file_is_noticed(
     assert found.expected > 20
     next((tmp_path / "out").glob("[!.]*.parquet")).unlink()
     assert drifting.check(tmp_path / "out").lost > 0
+
+
+def test_one_operator_and_joins_of_two_inputs_are_measured_on_the_same_results(monkeypatch):
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
+    box_work = importlib.import_module("benches.parts.box_work")
+    monkeypatch.setattr(box_work, "PER_SECOND", 200)
+    steps = list(box_work.steps_of(8))
+    assert box_work.box(steps) == box_work.binary(steps) > 100
+    assert all(seconds > 0 for seconds in box_work.measure(2, 1))
