@@ -55,12 +55,9 @@ def references_in(statements: Sequence[Statement]) -> References:
         if isinstance(statement, Select | CreateQuery)
         for part in _trees(statement.select)
     ]
-    detected = {
-        part.source.text.lower()
-        for statement in statements
-        if isinstance(statement, Detection)
-        for part in statement.parts
-    }
+    parts = [part for statement in statements if isinstance(statement, Detection) for part in statement.parts]
+    trees += [tree for part in parts if part.select is not None for tree in _trees(part.select)]
+    detected = {part.source.text.lower() for part in parts if part.select is None}
     return _mentioned(trees, frozenset(detected))
 
 

@@ -68,7 +68,11 @@ def plan_select(
 
 def plan_event(detection: Detection, catalog: Catalog, known: Plans | None = None) -> Node:
     """Return the optimized plan of an event expression."""
-    bound = bind_event(detection, catalog, lambda name: Scan(_NAMED + name, catalog.find(name).schema))
+
+    def query(name: str) -> Node:
+        return Scan(_NAMED + name, catalog.find(name).schema)
+
+    bound = bind_event(detection, catalog, query, lambda select: bind(select, detection.text, catalog, queries=query))
     return _expanded(bound, catalog, detection.span, known)
 
 

@@ -18,6 +18,7 @@ from headrace.model.types import DataType, Type
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.rules.push_down_filters import push_down_filters
 from headrace.optimizer.rules.push_down_projections import push_down_projections
+from headrace.plan.binding.binder import bind
 from headrace.plan.binding.event import bind_event
 from headrace.plan.check import check
 from headrace.plan.nodes import Detect, Filter, Node, Project, Scan
@@ -68,7 +69,7 @@ def bound(session: Session, text: str) -> Detect:
         assert isinstance(query, Query)
         return plan_query(query, session.catalog)
 
-    return bind_event(statement.body, session.catalog, plan_of)
+    return bind_event(statement.body, session.catalog, plan_of, lambda select: bind(select, text, session.catalog))
 
 
 def detection(plan: Node) -> Detect:

@@ -85,12 +85,30 @@ def test_a_dropped_rule_takes_its_event_along_unless_another_reads_it(checkpoint
             session.execute("DROP EVENT r_event")
 
 
+def test_a_select_may_stand_for_the_name_of_an_event(checkpoint: str) -> None:
+    with Session(checkpoint, host="local") as session:
+        session.execute(STREAMS)
+        session.execute("CREATE RULE r ON (SELECT k, v FROM b WHERE v > 1) AS big SEQUENCE a DO INSERT INTO MEMORY")
+        session.execute("CREATE RULE s ON (SELECT v + 1 AS w FROM b) WHEN w > 4 DO INSERT INTO MEMORY")
+        with pytest.raises(NameFault, match="used by"):
+            session.execute("DROP STREAM b")
+    with Session(checkpoint, host="local") as session:
+        feed(session)
+        session.push("a", [{"at": START + dt.timedelta(seconds=5), "k": 7}])
+        session.drain()
+        assert [row["v"] for row in session.results("r")] == [4]
+        assert [row["w"] for row in session.results("s")] == [5]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("CREATE RULE r ON a SEQUENCE nobody DO INSERT INTO MEMORY", "nobody"),
         ("CREATE RULE r ON a SEQUENCE DO INSERT INTO MEMORY", "expected DO|expected the name"),
         ("CREATE RULE r ON a SEQUENCE b WHERE a.x = 1 DO INSERT INTO MEMORY", "'x'"),
+        ("CREATE EVENT e AS (SELECT x FROM a) SEQUENCE b", "'x'"),
+        ("CREATE EVENT e AS (SELECT k FROM a UNION ALL SELECT k FROM b) SEQUENCE b", "needs a name"),
+        ("CREATE EVENT e AS (SELECT k FROM a", "closing parenthesis"),
         (
             "CREATE QUERY r_event AS SELECT * FROM a INTO MEMORY; CREATE RULE r ON a AND b DO INSERT INTO MEMORY",
             "already",

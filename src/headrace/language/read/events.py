@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language import other_systems
+from headrace.language.dialect import parse_select
 from headrace.language.names import did_you_mean
 from headrace.language.read.conditions import read_condition
 from headrace.language.reader import Reader
@@ -104,6 +106,8 @@ class _Expression:
 
     def _single(self) -> Event:
         reader = self.reader
+        if reader.word() == "(" and reader.word(1) in ("SELECT", "WITH"):
+            return self._select()
         if reader.accept("("):
             event = self.whole()
             reader.expect(")")
@@ -188,14 +192,30 @@ class _Expression:
             )
         return self._part(source, alias)
 
-    def _part(self, source: Name, alias: Name) -> Event:
+    def _select(self) -> Event:
+        """Read (SELECT ...) AS name; one of a single stream goes by the stream's name."""
+        reader = self.reader
+        reader.expect("(")
+        tokens = reader.until(")")
+        select = parse_select(tokens, reader.text)
+        reader.expect(")")
+        span = Span(tokens[0].start, tokens[-1].end + 1)
+        source = Name(reader.text[span.start : span.end], span)
+        if reader.accept("AS"):
+            return self._part(source, reader.name("a name for it"), select)
+        streams = [table.name for table in select.find_all(exp.Table)]
+        if len(streams) != 1:
+            reader.fail("the event needs a name", hint="write (SELECT ...) AS name SEQUENCE ...")
+        return self._part(source, Name(streams[0], span), select)
+
+    def _part(self, source: Name, alias: Name, select: exp.Expr | None = None) -> Event:
         if any(part.alias.text.lower() == alias.text.lower() for part in self.parts):
             raise NameFault(
                 f"two parts of the event are called {alias.text!r}",
                 span=alias.span,
                 hint=f"give one of them another name: {source.text} AS another",
             )
-        self.parts.append(EventPart(source, alias))
+        self.parts.append(EventPart(source, alias, select))
         return events.Primitive(alias.text, len(self.parts) - 1)
 
     def _temporal(self) -> Event:

@@ -162,10 +162,14 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class EventPart:
-    """A primitive event of an expression: what it reads, and what it is called there."""
+    """A primitive event of an expression: what it reads, and what it is called there.
+
+    A SELECT in parentheses may stand for a name; its text is the source then.
+    """
 
     source: Name
     alias: Name
+    select: exp.Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from itertools import chain
 from typing import TypeAlias
 
 from msgspec.structs import replace
+from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
 from headrace.errors import NameFault, NotSupported, Span
 from headrace.language.names import did_you_mean
-from headrace.language.syntax.names import Name
-from headrace.language.syntax.statements import Detection
+from headrace.language.syntax.statements import Detection, EventPart
 from headrace.model.events import event as events
 from headrace.model.events.event import Event, Mode, constituents, operands, primitives
 from headrace.model.events.output import Count, Output, Pick, Started
@@ -24,7 +24,7 @@ from headrace.model.schema import TS
 from headrace.model.types import Type
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
-from headrace.plan.nodes import Detect, Node, Scan
+from headrace.plan.nodes import Detect, Node, Order, Scan
 
 #: The column with the start of an occurrence of a complex event.
 EVENT_START = "event_start"
@@ -36,15 +36,22 @@ def is_complex(query: Query) -> bool:
 
 
 def bind_event(
-    detection: Detection, catalog: Catalog, queries: Callable[[str], Node], further: Sequence[Expr] = ()
+    detection: Detection,
+    catalog: Catalog,
+    queries: Callable[[str], Node],
+    select: Callable[[exp.Expr], Node],
+    further: Sequence[Expr] = (),
 ) -> Detect:
-    """Bind an event expression; `queries` gives plans of named queries, `further` are conditions over `part.column`.
+    """Bind an event expression; `queries` gives plans of named queries, `select` those of SELECTs in it.
 
-    Errors have spans into the detection's text.
+    `further` are conditions over `part.column`. Errors have spans into the detection's text.
     """
     _check_size(detection)
     names = tuple(part.alias.text for part in detection.parts)
-    parts = tuple(_input(catalog, part.source.text, part.source.span, queries) for part in detection.parts)
+    parts = tuple(
+        _input(catalog, part.source.text, part.source.span, queries) if part.select is None else _selected(part, select)
+        for part in detection.parts
+    )
     terms: tuple[Expr, ...] = ()
     if detection.where is not None:
         scope = Scope(tuple(_relation(name, part) for name, part in zip(names, parts, strict=True)))
@@ -52,7 +59,7 @@ def bind_event(
     terms += tuple(further)
     masks = {name: tuple(term for term in terms if _named(term) == {name}) for name in names}
     joint = tuple(term for term in terms if len(_named(term)) != 1)
-    event = _lasting(_masked(detection.event, masks), [part.source for part in detection.parts], catalog)
+    event = _lasting(_masked(detection.event, masks), detection.parts, catalog)
     keys, conditions = _keys(names, joint)
     _check(event, conditions, detection)
     for column in detection.by:
@@ -74,6 +81,15 @@ def _input(catalog: Catalog, name: str, span: Span, queries: Callable[[str], Nod
             )
 
 
+def _selected(part: EventPart, select: Callable[[exp.Expr], Node]) -> Node:
+    """Return the plan of a SELECT that stands for the name of an event; an event needs no order of arrival."""
+    assert part.select is not None
+    node = select(part.select)
+    while isinstance(node, Order):
+        node = node.input
+    return node
+
+
 def _relation(name: str, part: Node) -> Relation:
     own = tuple((field.name, Column(f"{name}.{field.name}", field.type)) for field in part.schema)
     rowtime: Expr = Call("timestamp_micros", (Column(f"{name}.{TS}", Type.BIGINT),), Type.TIMESTAMP)
@@ -93,13 +109,13 @@ def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
     return rebuild(event, change)
 
 
-def _lasting(event: Event, sources: Sequence[Name], catalog: Catalog) -> Event:
+def _lasting(event: Event, parts: Sequence[EventPart], catalog: Catalog) -> Event:
     """Mark the parts that are complex events, which last from a start to an end."""
 
     def change(part: Event) -> Event:
-        if not isinstance(part, events.Primitive):
+        if not isinstance(part, events.Primitive) or parts[part.port].select is not None:
             return part
-        source = catalog.find(sources[part.port].text)
+        source = catalog.find(parts[part.port].source.text)
         return replace(part, start=EVENT_START) if isinstance(source, Query) and is_complex(source) else part
 
     return rebuild(event, change)

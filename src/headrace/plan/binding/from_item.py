@@ -207,7 +207,12 @@ def _plan(query: Query, env: Environment, span: Span | None) -> Node:
         try:
             statement = parse(query.text)[0]
             if isinstance(statement, Detection):
-                node = bind_event(statement, env.catalog, lambda name: _plan(_query(name, env), below, span))
+                node = bind_event(
+                    statement,
+                    env.catalog,
+                    lambda name: _plan(_query(name, env), below, span),
+                    lambda select: env.bind_query(select, below),
+                )
             else:
                 assert isinstance(statement, Select)
                 node = env.bind_query(statement.select, below)

@@ -30,6 +30,7 @@ from headrace.model.expressions.expression import (
     transform,
 )
 from headrace.model.types import DataType, Type
+from headrace.plan.binding.binder import bind
 from headrace.plan.binding.event import bind_event, is_complex, repeated
 from headrace.plan.binding.expressions.coerce import TEMPORAL, coerce, is_text
 from headrace.plan.binding.expressions.expression import ExpressionBinder
@@ -119,8 +120,12 @@ def _complex(rule: CreateRule, event: Query, catalog: Catalog, queries: Callable
     (written,) = parse(event.text)
     assert isinstance(written, Detection)
     detection = written if rule.context is None else _in_context(written, rule.context)
+
+    def select(tree: exp.Expr) -> Node:
+        return bind(tree, event.text, catalog, queries=queries)
+
     try:
-        detect = bind_event(detection, catalog, queries)
+        detect = bind_event(detection, catalog, queries, select)
     except UnboundedStateFault as error:
         if rule.context is not None:  # the event by itself is bounded, so the rule's context is to blame
             error.span, error.text = rule.context.span, None
@@ -128,11 +133,11 @@ def _complex(rule: CreateRule, event: Query, catalog: Catalog, queries: Callable
     scope = _scope(event.name, detect)
     inside, behind = _divided(detect, _condition(rule, scope, catalog))
     if inside:
-        detect = bind_event(detection, catalog, queries, inside)
-    sources = {part.alias.text: part.source.text for part in detection.parts}
+        detect = bind_event(detection, catalog, queries, select, inside)
+    sources = {part.alias.text: part.source.text for part in detection.parts if part.select is None}
     depths = tuple(
         output.name for output in detect.outputs
-        if isinstance(output, Pick) and output.column == CASCADE and _raised(sources[output.part], catalog)
+        if isinstance(output, Pick) and output.column == CASCADE and _raised(sources.get(output.part, ""), catalog)
     )  # fmt: skip
     return BoundRule(
         _filtered(detect, behind), scope, detection.context, growing(detect.event, detection.context), depths
