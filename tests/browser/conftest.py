@@ -49,7 +49,7 @@ class Served:
         self.start()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "headrace", "serve", str(self._script), "--host", "local"]
+        command = [sys.executable, "-m", "headrace", "serve", str(self._script), "--host", "local", "--buckets", "2"]
         command += ["--checkpoint", str(self.checkpoint), "--bind", f"127.0.0.1:{self._port}"]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(

@@ -222,6 +222,24 @@ def test_savings_show_what_feedback_saved(visitor: Visitor):
     assert "segment" in visitor.page.inner_text("[data-feedback]")
 
 
+def test_parcels_of_keys_are_moved_by_a_statement(visitor: Visitor, traffic: Served):
+    page = visitor.page
+    visitor.enter("/parcels")
+    mine = page.locator("[data-parcels=speed_map]")
+    first = mine.locator("[data-parcel]").first
+    first.wait_for()
+    parcel, bucket = first.get_attribute("data-parcel"), first.get_attribute("data-bucket")
+    mine.locator(f"[data-parcel='{parcel}'] input").check()
+    other = str(1 - int(bucket or 0))
+    assert mine.locator("select").input_value() == other
+    mine.locator("button:has-text('Move')").click()
+    assert page.inner_text("[data-statement]") == f"MOVE PARCELS {parcel} OF speed_map TO BUCKET {other};"
+    page.click("dialog button:has-text('Run')")
+    page.wait_for_selector(f"[data-parcels=speed_map] [data-parcel='{parcel}'][data-bucket='{other}']")
+    rows = ask(traffic, "/statements", {"text": "SHOW PARCELS"})["outcomes"][0]["rows"]
+    assert [parcel, other] in [[str(row[1]), str(row[3])] for row in rows]
+
+
 def test_the_plain_page_works_without_script(chromium, traffic):
     with visiting(chromium, traffic, java_script_enabled=False) as visitor:
         page = visitor.page
