@@ -26,7 +26,7 @@ from headrace.server.tokens import TokenFile, token_path
 
 #: Tuples per second: more than any machine can do here, and a load that leaves room.
 FLOOD, CALM = 4_000_000, 2_000
-TABS = 3
+TABS, IDLE = 3, 200
 SCRIPT = """
 CREATE STREAM readings (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at SKEW 500 MILLISECONDS
   FROM GENERATOR (rate {rate}, seed 7, col.segment 'uniform(1, 50)', col.speed 'normal(55, 18)');
@@ -41,12 +41,12 @@ def main(quick: bool = False) -> dict[str, Any]:
     """Compare six periods of 20 s (four of 8 if quick), follow results for 30 s (10), try ten statements (four)."""
     rows: list[dict[str, Any]] = []
     notes = [f"load of the machine at the start: {os.getloadavg()[0]:.1f}"]
-    with server(SCRIPT.format(rate=FLOOD, fastest=130)) as (session, url, token):
+    with server(SCRIPT.format(rate=FLOOD, fastest=130)) as (session, url, token, _):
         watched, alone = throughput(session, url, token, 2 if quick else 3, 8.0 if quick else 20.0)
     ratio = statistics.median(watched) / statistics.median(alone)
     rows.append(_row(f"tuples per second with {TABS} watching pages, to none", ratio, "x", 0.97, ratio >= 0.97))
     notes.append(f"with pages {_shown(watched)}, without {_shown(alone)} tuples per second, by turns")
-    with server(SCRIPT.format(rate=CALM, fastest=70)) as (session, url, token):
+    with server(SCRIPT.format(rate=CALM, fastest=70)) as (session, url, token, process):
         delays, took = deliveries(session, url, token, 10.0 if quick else 30.0)
         p95 = statistics.quantiles(delays, n=20)[-1]
         rows.append(_row(f"delivery to {TABS} clients, p95", p95, "ms", 250.0, p95 <= 250))
@@ -59,6 +59,8 @@ def main(quick: bool = False) -> dict[str, Any]:
             f"a micro-batch takes {took:.0f} ms (median); a statement waits for the end of one, and its results for "
             f"the end of the next: the target is both and 50 ms. Answered after {statistics.median(answers):.0f} ms"
         )
+        grown = idle_clients(url, token, process.pid)
+        rows.append(_row(f"memory for {IDLE} idle clients", grown, "MB", 50.0, grown <= 50))
     return {"bench": "serving", "title": "What serving costs, and how fast it is", "rows": rows, "notes": notes}
 
 
@@ -104,8 +106,22 @@ def statements(session: RemoteSession, url: str, token: str, count: int) -> tupl
     return answers, firsts
 
 
+def idle_clients(url: str, token: str, process: int) -> float:
+    """Return the megabytes by which the server grows when clients connect that only hear beats."""
+    before = _resident(process)
+    with tabs(url, token, (), clients=IDLE):
+        time.sleep(5)
+        return max(0.0, _resident(process) - before)
+
+
+def _resident(process: int) -> float:
+    """Return the memory of a process in megabytes."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
 @contextmanager
-def server(script: str) -> Iterator[tuple[RemoteSession, str, str]]:
+def server(script: str) -> Iterator[tuple[RemoteSession, str, str, subprocess.Popen[bytes]]]:
     """Serve a script on Spark, and wait until micro-batches run."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as name:
         folder = Path(name)
@@ -123,7 +139,7 @@ def server(script: str) -> Iterator[tuple[RemoteSession, str, str]]:
             url = f"http://127.0.0.1:{port}"
             with connect(url, token=token) as session:
                 _wait_for_results(session, process, folder / "output.txt")
-                yield session, url, token
+                yield session, url, token, process
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -135,11 +151,11 @@ def server(script: str) -> Iterator[tuple[RemoteSession, str, str]]:
 
 
 @contextmanager
-def tabs(url: str, token: str, queries: tuple[str, ...]) -> Iterator[Any]:
+def tabs(url: str, token: str, queries: tuple[str, ...], clients: int = TABS) -> Iterator[Any]:
     """Watch as pages do, in another process; give a function that ends it and returns the delays of results (ms)."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_watch, args=(theirs, url, token, queries), daemon=True)
+    process = context.Process(target=_watch, args=(theirs, url, token, queries, clients), daemon=True)
     process.start()
     ours.recv()  # all are connected
 
@@ -155,7 +171,7 @@ def tabs(url: str, token: str, queries: tuple[str, ...]) -> Iterator[Any]:
         process.join()
 
 
-def _watch(pipe: Any, url: str, token: str, queries: tuple[str, ...]) -> None:
+def _watch(pipe: Any, url: str, token: str, queries: tuple[str, ...], clients: int) -> None:
     import threading
 
     from websockets.sync.client import connect as open_socket
@@ -175,8 +191,8 @@ def _watch(pipe: Any, url: str, token: str, queries: tuple[str, ...]) -> None:
                 if said["t"] == "results":
                     delays.append(time.time() * 1000 - said["result"]["at"])
 
-    ready = threading.Barrier(TABS + 1)
-    for _ in range(TABS):
+    ready = threading.Barrier(clients + 1)
+    for _ in range(clients):
         threading.Thread(target=follow, args=(ready,), daemon=True).start()
     ready.wait()
     pipe.send("connected")
