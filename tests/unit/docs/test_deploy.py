@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import shlex
@@ -121,3 +122,18 @@ def test_the_image_has_what_the_requirements_say() -> None:
         for name in re.findall(r"requirements/(\S+\.txt)", line):
             assert (checkout() / "requirements" / name).is_file()
     assert instructions[-1] == "USER spark", "nothing runs as root"
+
+
+def test_the_service_of_systemd_runs_a_command_of_ours_and_gives_it_time_to_stop() -> None:
+    unit = configparser.ConfigParser(interpolation=None, strict=True)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string((DEPLOY / "headrace.service").read_text())
+    service = unit["Service"]
+    program, command, *given = shlex.split(service["ExecStart"])
+    assert (Path(program).name, command) == ("headrace", "serve")
+    serve = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    known = {name for parameter in serve.params for name in parameter.opts}
+    assert {word for word in given if word.startswith("--")} <= known
+    assert given[given.index("--checkpoint") + 1].startswith(f"/var/lib/{service['StateDirectory']}/")
+    assert service["Restart"] == "on-failure"
+    assert int(service["TimeoutStopSec"]) >= 60
