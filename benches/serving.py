@@ -157,6 +157,7 @@ def tabs(url: str, token: str, queries: tuple[str, ...], clients: int = TABS) ->
     ours, theirs = context.Pipe()
     process = context.Process(target=_watch, args=(theirs, url, token, queries, clients), daemon=True)
     process.start()
+    theirs.close()  # else nobody would hear that it has failed
     ours.recv()  # all are connected
 
     def tell() -> list[float]:
