@@ -29,6 +29,14 @@ CATALOG = Catalog()
 for definition in STREAMS:
     CATALOG.add(definition)
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "6"))
+#: Windows over tuples in order: what is sorted before them moves, too.
+ORDERED = (
+    "SELECT item, count(*) AS c, sum(n) AS s, first(n) AS f FROM bids [PARTITION BY item ROWS 3 SLIDE 2] GROUP BY item",
+    "SELECT item, count(*) AS c, max(n) AS m FROM bids [PARTITION BY item ROWS 2] GROUP BY item",
+    "SELECT item, count(*) AS c, sum(n) AS s, last(n) AS l FROM bids [RANGE 4 SECONDS SLIDE TUPLE] GROUP BY item",
+    "SELECT item, count(*) AS c, first(n) AS f FROM bids [UNBOUNDED] GROUP BY item",
+    "SELECT item, count(*) AS c, sum(n) AS s FROM bids [PARTITION BY item WHILE n > 1] GROUP BY item",
+)
 SHAPES = {
     "aggregates": queries.aggregates(),
     "joins": queries.joins(),
@@ -38,6 +46,7 @@ SHAPES = {
     "aggregates_of_joins": queries.aggregates_of_joins(),
     "nested": queries.nested(),
     "unions": queries.unions(),
+    "ordered_windows": st.sampled_from(ORDERED),
 }
 PARCELS = 64
 PLANS = ("((x y) z)", "(x (y z))", "((x z) y)", "mjoin", "left-deep")

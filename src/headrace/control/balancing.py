@@ -11,32 +11,37 @@ from headrace.control.decisions import KeepParcels, MoveParcels
 from headrace.control.parcel_loads import ParcelLoads
 from headrace.control.policies.rebalance import Balance, Look, Movables, Move, Processor, is_uneven, rebalance
 from headrace.engine.statistics import VertexCounts
+from headrace.model.time import SECOND
 from headrace.worker.wire import Report
 
 #: The weight of a new load against all before it.
 _WEIGHT = 0.4
+#: So often it looks (microseconds).
+LOOK_EVERY = SECOND
 
 
 class Balancer:
-    """Looks at the load of processors after micro-batches in which tuples were counted by parcel."""
+    """Looks at the load of processors every second. What has no keys is one parcel."""
 
     def __init__(self) -> None:
         self.loads = ParcelLoads()
         self._memory = Balance()
         self._busy: dict[int, float] = {}  # by bucket: the part of a micro-batch during which it works, averaged
         self._told: set[str] = set()  # why parcels stay, as it was said
+        self._looked: int | None = None  # when it looked last
 
     def after(
         self, reports: Sequence[Report], running: Running, now: int, batch_ms: float, buckets: Sequence[int]
     ) -> tuple[list[Allot], list[MoveParcels | KeepParcels]]:
         """Return the moves that a micro-batch calls for, and the decisions."""
-        is_look = self.loads.add(reports)
+        self.loads.add(reports)
         if running.balancing != "auto" or running.draining or batch_ms <= 0:
             self._memory, self._busy = Balance(), {}
             return [], []
         self._observe(reports, batch_ms)
-        if not is_look:
+        if self._looked is not None and now - self._looked < LOOK_EVERY:
             return [], []
+        self._looked = now
         groups = {group.allotment.name: group for group in parcel_groups(running, buckets)}
         processors = [
             Processor({note.bucket: self._busy[note.bucket] for note in report.buckets}) for report in reports
@@ -45,7 +50,7 @@ class Balancer:
         movable = {
             name: self._movables(group, vertices, reports, batch_ms)
             for name, group in groups.items()
-            if group.hindrance is None and group.is_keyed
+            if group.hindrance is None
         }
         is_settled = not any(report.moved for report in reports)
         look = Look(now, batch_ms / 1000, processors, movable, is_settled)
@@ -70,7 +75,7 @@ class Balancer:
         self, group: ParcelGroup, vertices: Mapping[str, VertexCounts], reports: Sequence[Report], batch_ms: float
     ) -> Movables:
         """Return the parcels of a group with their loads: its work, divided as its tuples are."""
-        rates, total = self.loads.of(group)
+        rates, total = self.loads.of(group) if group.is_keyed else ({0: 1.0}, 1.0)
         work = sum(vertices[name].busy_ns for name in group.vertices if name in vertices) / 1e6 / batch_ms
         places = {parcel: group.allotment.bucket(parcel) for parcel in rates}
         loads = {parcel: work * rate / total for parcel, rate in rates.items()} if total else {}

@@ -25,10 +25,9 @@ class ParcelLoads:
         self._rates: dict[str, dict[int, float]] = {}
         self._totals: dict[str, float] = {}
         self._counted_at: int | None = None  # the time of the micro-batch before
-        self.looks = 0  # micro-batches that were counted
 
-    def add(self, reports: Sequence[Report]) -> bool:
-        """Take in the counts of a micro-batch; return whether it has any."""
+    def add(self, reports: Sequence[Report]) -> None:
+        """Take in the counts of a micro-batch, if it has any."""
         time = max((report.time for report in reports), default=0)
         before, self._counted_at = self._counted_at, time
         counts: dict[str, Counter[int]] = {}
@@ -38,7 +37,7 @@ class ParcelLoads:
                 counts.setdefault(route, Counter()).update(dict(counted.heaviest))
                 totals[route] += counted.total
         if not totals or before is None or time <= before:
-            return False
+            return
         seconds = (time - before) / SECOND
         for route, total in totals.items():
             known = route in self._totals
@@ -49,8 +48,6 @@ class ParcelLoads:
                 for parcel in {*rates, *counts[route]}
             }
             self._rates[route] = {parcel: rate for parcel, rate in mixed.items() if rate >= _LEAST}
-        self.looks += 1
-        return True
 
     def of(self, group: ParcelGroup) -> tuple[Mapping[int, float], float]:
         """Return the tuples a second of the parcels of a group that are known, and those of all."""

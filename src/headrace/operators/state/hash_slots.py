@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
 from headrace.model.patterns.pattern import Pattern, without
+from headrace.operators.arrays import Flags
 from headrace.operators.expressions.hashing import hash_columns
 
 _SLOTS = 32
@@ -48,6 +49,22 @@ class Slots:
         kept = {slot: without(pattern, rows) for slot, rows in self._slots.items()}
         self._slots = {slot: rows for slot, rows in kept.items() if rows.height}
         return before - len(self)
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> pl.DataFrame | None:
+        """Give up the rows that are chosen; None if there are none."""
+        given: list[pl.DataFrame] = []
+        for slot, rows in list(self._slots.items()):
+            chosen = choose(rows)
+            if chosen.any():
+                given.append(rows.filter(chosen))
+                self.replace([slot], rows.filter(~chosen))
+        return pl.concat(given) if given else None
+
+    def take(self, given: pl.DataFrame) -> None:
+        """Go on with rows of keys that are not known here."""
+        for part in given.partition_by(SLOT, maintain_order=True):
+            slot = int(part[SLOT][0])
+            self._slots[slot] = pl.concat([*self.of([slot]), part])
 
     def state(self) -> dict[str, pl.DataFrame]:
         return {f"{self._prefix}.{slot}": rows for slot, rows in self._slots.items()}

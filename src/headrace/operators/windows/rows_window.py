@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.window import AggregateCall, Rows
 from headrace.operators.arrays import Array
+from headrace.operators.capabilities import Choose
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
-from headrace.operators.partitioning import renamed
+from headrace.operators.partitioning import Keys, renamed
 from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import aggregation
@@ -45,6 +46,10 @@ class RowsAggregate(Spec, frozen=True, tag="rows_aggregate"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return renamed(tuple(self.window.by[i] for i in positions), self.keys)
+
+    @property
+    def hindrance(self) -> str | None:
+        return None
 
 
 class _RowsWindows(Operator):
@@ -91,6 +96,15 @@ class _RowsWindows(Operator):
 
     def restore(self, state: State) -> None:
         self._kept.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        names = tuple(Column(self._by[self._window.by.index(key)], key.type) for key in keys[0])
+        given = self._kept.give(lambda rows: choose(rows, names))
+        return {} if given is None else {"rows": given}
+
+    def take(self, given: State) -> None:
+        if "rows" in given:
+            self._kept.take(given["rows"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         groups = self._aggregates.groups(pattern)

@@ -14,7 +14,9 @@ from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding
 from headrace.operators.arrays import greatest
+from headrace.operators.capabilities import Choose
 from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import Keys, renamed
 from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
@@ -47,6 +49,10 @@ class SlidingAggregate(Spec, frozen=True, tag="sliding_aggregate"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(Column(self.keys[i][0], self.keys[i][1].type) for i in positions)
+
+    @property
+    def hindrance(self) -> str | None:
+        return None
 
 
 class _Moving(Operator):
@@ -101,6 +107,20 @@ class _Moving(Operator):
         self._begins.restore(state)
         self._next = 1 + max((greatest(rows[SEQ]) for rows in self._rows.between(self._rows.horizon, END)), default=-1)
 
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        names = _columns(self._aggregates, keys[0])
+        rows = self._rows.give(lambda rows: choose(rows, names))
+        begins = self._begins.give(lambda rows: choose(rows, names))
+        return {**({"rows": pl.concat(rows)} if rows else {}), **({} if begins is None else {"begins": begins})}
+
+    def take(self, given: State) -> None:
+        if "begins" in given:
+            self._begins.take(given["begins"])
+        if "rows" in given:
+            self._next = max(self._next, 1 + greatest(given["rows"][SEQ]))
+            # what is older is in no window of a tuple still to come
+            self._rows.append(given["rows"].filter(pl.col(TS) >= self._rows.horizon))
+
     def purge(self, port: int, pattern: Pattern) -> int:
         groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._rows.remove(groups) + self._begins.remove(groups)
@@ -147,6 +167,15 @@ class _Growing(Operator):
         self._totals.restore(state)
         self._next = 1 + max((self._aggregates.newest(rows) for rows in self._totals.rows()), default=-1)
 
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        names = _columns(self._aggregates, keys[0])
+        given = self._totals.give(lambda rows: choose(rows, names))
+        return {} if given is None else {"totals": given}
+
+    def take(self, given: State) -> None:
+        self._totals.take(given["totals"])
+        self._next = max(self._next, 1 + self._aggregates.newest(given["totals"]))
+
     def purge(self, port: int, pattern: Pattern) -> int:
         groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._totals.remove(groups)
@@ -175,6 +204,13 @@ class _Growing(Operator):
         return Page(
             self._aggregates.results(merged.filter(pl.col(SEQ) >= 0).sort(SEQ), start=pl.col(_FIRST), end=ts, stamp=ts)
         )
+
+
+def _columns(aggregates: Aggregates, keys: Keys) -> Keys:
+    """Return keys of the input as the columns of kept rows."""
+    columns = renamed(keys, aggregates.keys)
+    assert columns is not None, "an aggregate lies by its groups"
+    return columns
 
 
 def _numbered(rows: pl.DataFrame, start: int) -> pl.DataFrame:

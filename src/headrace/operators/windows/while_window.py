@@ -6,14 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Element, Page
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.window import AggregateCall, While
+from headrace.operators.capabilities import Choose
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.operator import Operator, State
-from headrace.operators.partitioning import renamed
+from headrace.operators.partitioning import Keys, renamed
 from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import aggregation
@@ -41,12 +42,16 @@ class WhileAggregate(Spec, frozen=True, tag="while_aggregate"):
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return renamed(tuple(self.window.by[i] for i in positions), self.keys)
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class _WhileWindows(Operator):
     """Keeps the partials of each partition's open run, by group, with the run's first timestamp."""
 
     def __init__(self, window: While, aggregates: Aggregates) -> None:
-        self._aggregates = aggregates
+        self._window, self._aggregates = window, aggregates
         self._by = [f"__by{i}" for i in range(len(window.by))]
         self._extra = [compile_expr(expr).alias(name) for name, expr in zip(self._by, window.by, strict=True)]
         self._extra.append(compile_predicate(window.predicate).alias(_HOLDS))
@@ -81,6 +86,16 @@ class _WhileWindows(Operator):
     def restore(self, state: State) -> None:
         self._open.restore(state)
         self._next = 1 + max((self._aggregates.newest(rows) for rows in self._open.rows()), default=-1)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        names = tuple(Column(self._by[self._window.by.index(key)], key.type) for key in keys[0])
+        given = self._open.give(lambda rows: choose(rows, names))
+        return {} if given is None else {"rows": given}
+
+    def take(self, given: State) -> None:
+        if "rows" in given:
+            self._open.take(given["rows"])
+            self._next = max(self._next, 1 + self._aggregates.newest(given["rows"]))
 
     def purge(self, port: int, pattern: Pattern) -> int:
         groups = self._aggregates.groups(pattern)

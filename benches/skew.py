@@ -1,0 +1,228 @@
+"""Keys that are not equally frequent: how even is the work of the tasks, with a fixed hash and with parcels that move?
+
+A join of two streams and a count behind it read files; keys are drawn by Zipf's law with exponents 0 to 1.2, and once
+one key has 30 % of all tuples. With `balancing = 'auto'` parcels move while it runs. Results of both are compared.
+Evenness is the work of the busiest task to the mean, as tuples (which no load of the machine changes) and as time.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from benches.parts.bids import BASE_US
+
+from headrace.control.decisions import MoveParcels
+from headrace.driver.moment import Moment
+from headrace.experiments.experiment import Panel, Series
+from headrace.session import Session
+
+#: Tuples of the skewed stream in a file, and of the other one; a micro-batch reads a file of each.
+SKEWED, OTHER, KEYS = 30_000, 5_000, 20_000
+#: Seconds of event time in a file.
+SPAN = 2
+#: The limits: busiest task to mean, without and with one heavy key; cost without skew.
+EVEN, EVEN_HEAVY, COST = 1.15, 1.3, 1.02
+Host = Literal["spark", "local"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run took; evenness is that of the last third of its micro-batches."""
+
+    seconds: float
+    busy: float  # seconds of all tasks of buckets
+    tuples: Sequence[float]  # the busiest task to the mean, by micro-batch, in tuples
+    times: Sequence[float]  # the same in time
+    milliseconds: Sequence[float]
+    moves: int
+    parcels: int
+    moved_ms: float  # the longest micro-batch in which parcels moved
+    results: pl.DataFrame
+
+    def evenness(self, ratios: Sequence[float]) -> float:
+        return statistics.median(ratios[-len(ratios) // 3 :])
+
+
+def main(quick: bool, host: Host = "spark") -> dict[str, Any]:
+    """Measure each distribution of keys with a fixed hash and with balancing."""
+    figures: dict[str, Any] = {
+        "bench": "skew",
+        "title": "Skewed keys, " + ("quick" if quick else "full"),
+        "cases": {},
+        "rows": [],
+        "notes": [],
+        "panels": [],
+    }
+    cases: Mapping[str, float | None] = (
+        {"Zipf 1.2": 1.2, "one key 30 %": None}
+        if quick
+        else {"Zipf 0": 0.0, "Zipf 0.8": 0.8, "Zipf 1.0": 1.0, "Zipf 1.2": 1.2, "one key 30 %": None}
+    )
+    for name, exponent in cases.items():
+        with tempfile.TemporaryDirectory(prefix="skew-") as folder:
+            _measure(name, exponent, Path(folder), figures, host, files=60 if quick else 200)
+    figures["notes"].append("load of the machine at the end: " + ", ".join(f"{mean:.1f}" for mean in os.getloadavg()))
+    return figures
+
+
+def _measure(name: str, exponent: float | None, folder: Path, figures: dict[str, Any], host: Host, files: int) -> None:
+    _write(folder / "in", exponent, files)
+    fixed = run(folder, "off", host)
+    auto = run(folder, "auto", host)
+    if not fixed.results.equals(auto.results):
+        raise AssertionError(f"{name}: results differ")
+    limit = EVEN_HEAVY if exponent is None else EVEN
+    even = auto.evenness(auto.tuples)
+    rows = [
+        {
+            "case": f"{name}: busiest task to mean, tuples",
+            "ours": even,
+            "peers": {"fixed hash": fixed.evenness(fixed.tuples)},
+            "unit": "",
+            "ratio": fixed.evenness(fixed.tuples) / even,
+            "target": limit,
+            "verdict": "met" if even <= limit else "missed",
+        },
+        {
+            "case": f"{name}: busiest task to mean, time",
+            "ours": auto.evenness(auto.times),
+            "peers": {"fixed hash": fixed.evenness(fixed.times)},
+            "unit": "",
+            "ratio": fixed.evenness(fixed.times) / auto.evenness(auto.times),
+        },
+        {
+            "case": f"{name}: time for all input",
+            "ours": auto.seconds,
+            "peers": {"fixed hash": fixed.seconds},
+            "unit": "s",
+            "ratio": fixed.seconds / auto.seconds,
+        },
+    ]
+    if exponent == 0:
+        cost = auto.busy / fixed.busy
+        rows.append({"case": f"{name}: work of buckets", "ours": auto.busy, "peers": {"fixed hash": fixed.busy},
+                     "unit": "s", "ratio": 1 / cost, "target": COST,
+                     "verdict": "met" if cost <= COST else "missed"})  # fmt: skip
+    if auto.moves:
+        median = statistics.median(auto.milliseconds)
+        rows.append({"case": f"{name}: longest micro-batch with a move", "ours": auto.moved_ms,
+                     "peers": {"median": median}, "unit": "ms", "ratio": auto.moved_ms / median})  # fmt: skip
+    figures["rows"] += rows
+    figures["notes"].append(f"{name}: {auto.moves} moves of {auto.parcels} parcels; {fixed.results.height} results")
+    figures["cases"][name] = {"fixed": _plain(fixed), "auto": _plain(auto)}
+    figures["panels"].append(
+        Panel(
+            title=name,
+            x="micro-batch",
+            y="busiest task to mean (tuples)",
+            series=(Series("fixed hash", _line(fixed.tuples)), Series("balancing", _line(auto.tuples))),
+        )
+    )
+
+
+def run(folder: Path, balancing: str, host: Host) -> Run:
+    """Read all files with a fixed hash, or with balancing."""
+    place = folder / balancing
+    moments: list[tuple[float, list[tuple[int, int]], int]] = []
+    buckets = 4 if host == "local" else None
+    with Session(place / "checkpoint", host=host, limit=SKEWED, buckets=buckets) as session:
+
+        def watch(moment: Moment) -> None:
+            reports = session.deployment.delivery.reports
+            work = [
+                (
+                    sum(counts.tuples_in for name, counts in report.vertices.items() if name.startswith("join-")),
+                    report.busy_ns,
+                )
+                for report in reports
+            ]
+            moments.append((moment.statistics.batch_ms or 0.0, work, sum(len(report.moved) for report in reports)))
+
+        session.deployment.delivery.watchers.append(watch)
+        session.execute(_script(folder, place))
+        session.execute(f"ALTER SYSTEM SET balancing = '{balancing}'")
+        began = time.monotonic()
+        session.drain(timeout=1200)
+        seconds = time.monotonic() - began
+        decisions = [each.decision for each in session.deployment.control.decisions.all()]
+    moves = [decision for decision in decisions if isinstance(decision, MoveParcels)]
+    full = [each for each in moments if sum(tuples for tuples, _ in each[1]) > SKEWED // 2]
+    parts = sorted((place / "out").glob("[!.]*.parquet"))
+    results = pl.concat(pl.read_parquet(part) for part in parts)
+    return Run(
+        seconds,
+        sum(busy for _, work, _ in moments for _, busy in work) / 1e9,
+        [_ratio([tuples for tuples, _ in work]) for _, work, _ in full],
+        [_ratio([busy for _, busy in work]) for _, work, _ in full],
+        [ms for ms, _, _ in full],
+        len(moves),
+        sum(move.parcels for move in moves),
+        max((ms for ms, _, moved in moments if moved), default=0.0),
+        results.sort(results.columns),
+    )
+
+
+def _ratio(work: Sequence[int]) -> float:
+    return max(work) * len(work) / max(1, sum(work))
+
+
+def _plain(run: Run) -> dict[str, Any]:
+    return {name: getattr(run, name) for name in Run.__slots__ if name != "results"}
+
+
+def _line(ratios: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    return tuple((float(number), ratio) for number, ratio in enumerate(ratios))
+
+
+def _script(folder: Path, place: Path) -> str:
+    streams = [
+        f"CREATE STREAM {name} (at TIMESTAMP, k BIGINT, v BIGINT) TIMESTAMP BY at "
+        f"FROM FILES (path '{folder}/in/{name}', format 'parquet')"
+        for name in "ab"
+    ]
+    joined = "a [RANGE 30 SECONDS] JOIN b [RANGE 30 SECONDS] ON a.k = b.k"
+    view = f"CREATE VIEW met AS SELECT a.k AS k, a.v AS v, b.v AS w FROM {joined}"
+    query = (
+        "CREATE QUERY counts AS SELECT k, count(*) AS n, sum(v) AS v, sum(w) AS w, window_end FROM met "
+        f"[RANGE 20 SECONDS] GROUP BY k HAVING count(*) > 20 INTO FILES (path '{place}/out')"
+    )
+    return ";\n".join([*streams, view, query])
+
+
+def _write(folder: Path, exponent: float | None, files: int) -> None:
+    chance = np.random.default_rng(11)
+    shares = np.arange(1, KEYS + 1, dtype=np.float64) ** -(exponent or 0.0)
+    if exponent is None:
+        shares[0] = 3 / 7 * shares[1:].sum()
+    keys = chance.permutation(KEYS)
+    for name, count, skewed in (("a", SKEWED, True), ("b", OTHER, False)):
+        (folder / name).mkdir(parents=True)
+        for number in range(files):
+            drawn = chance.choice(KEYS, count, p=shares / shares.sum()) if skewed else chance.integers(0, KEYS, count)
+            at = BASE_US + number * SPAN * 1_000_000 + np.sort(chance.integers(0, SPAN * 1_000_000, count))
+            frame = pl.DataFrame(
+                {
+                    "at": pl.Series(at).cast(pl.Datetime("us", "UTC")),
+                    "k": keys[drawn],
+                    "v": chance.integers(0, 1000, count),
+                }
+            )
+            path = folder / name / f"{number:05d}.parquet"
+            frame.write_parquet(path)
+            os.utime(path, (1_750_000_000 + number, 1_750_000_000 + number))
+
+
+if __name__ == "__main__":
+    figures = main(quick=True)
+    for row in figures["rows"]:
+        print(row)
+    print(figures["notes"])

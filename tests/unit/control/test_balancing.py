@@ -1,0 +1,120 @@
+"""Balancing of a deployment whose reports are made up: which parcels it moves, and what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.commands.command import Allot, Set
+from headrace.commands.parcel_groups import parcel_groups
+from headrace.commands.running import Running
+from headrace.commands.settings import Balancing
+from headrace.control.balancing import Balancer
+from headrace.control.decisions import KeepParcels, MoveParcels
+from headrace.engine.statistics import VertexCounts
+from headrace.hosts.local import LocalDeployment
+from headrace.model.time import SECOND
+from headrace.session import Session
+from headrace.worker.wire import BucketNote, ParcelCounts, Report, TaskCounts
+
+BUCKETS = (3, 5)
+STREAM = "CREATE STREAM s (k INT, v INT) FROM MEMORY;"
+COUNTS = "CREATE QUERY counts AS SELECT k, count(*) AS n FROM s [RANGE 2 SECONDS] GROUP BY k INTO MEMORY;"
+WHOLE = "CREATE QUERY whole{} AS SELECT sum(v + {}) AS n FROM s [RANGE 2 SECONDS] INTO MEMORY;"
+PADDED = """CREATE QUERY padded AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a
+LEFT JOIN s [RANGE 2 SECONDS] AS b ON a.k = b.k INTO MEMORY;"""
+
+
+def running_of(*texts: str, mode: str = "auto") -> Running:
+    with Session(host="local") as session:
+        session.execute(STREAM + "".join(texts))
+        assert isinstance(session.deployment, LocalDeployment)
+        running = session.deployment.intake.deployments.newest()
+    return running.after(Set(None, Balancing("auto" if mode == "auto" else "off")))
+
+
+def simulate(
+    balancer: Balancer, running: Running, counts: dict[int, int], seconds: int
+) -> tuple[Running, list[MoveParcels | KeepParcels]]:
+    """Run micro-batches of 100 ms in which a tuple takes 100 us, in the bucket that has its parcel."""
+    decisions: list[MoveParcels | KeepParcels] = []
+    for step in range(1, 10 * seconds + 1):
+        groups = parcel_groups(running, BUCKETS)
+        reports = []
+        for bucket in BUCKETS:
+            vertices: dict[str, VertexCounts] = {}
+            for group in groups:
+                own = {0: 300} if not group.is_keyed else counts
+                work = sum(n for parcel, n in own.items() if group.allotment.bucket(parcel) == bucket)
+                vertices[group.vertices[0]] = VertexCounts(tuples_in=work, busy_ns=work * 100_000)
+            busy = sum(vertex.busy_ns for vertex in vertices.values())
+            reports.append(
+                Report(buckets=[BucketNote(bucket, busy)], time=step * SECOND // 10, vertices=vertices, busy_ns=busy)
+            )
+        parcels = {
+            route: ParcelCounts(sum(counts.values()), list(counts.items()))
+            for group in groups
+            if group.is_keyed
+            for route in group.routes
+        }
+        tasks = [TaskCounts(parcels=parcels)]
+        first = Report(buckets=reports[0].buckets, time=reports[0].time, vertices=reports[0].vertices,
+                       busy_ns=reports[0].busy_ns, tasks=tasks)  # fmt: skip
+        commands, said = balancer.after([first, *reports[1:]], running, step * SECOND // 10, 100.0, BUCKETS)
+        decisions += said
+        for command in commands:
+            assert isinstance(command, Allot)
+            assert command.auto
+            running = running.after(command)
+    return running, decisions
+
+
+def evenness(running: Running, counts: dict[int, int]) -> float:
+    (group,) = parcel_groups(running, BUCKETS)
+    work = [sum(n for parcel, n in counts.items() if group.allotment.bucket(parcel) == bucket) for bucket in BUCKETS]
+    return 2 * max(work) / sum(work)
+
+
+def test_uneven_parcels_become_even() -> None:
+    counts = {parcel: 40 if parcel % 2 == 0 else 8 for parcel in range(40)}
+    running, decisions = simulate(Balancer(), running_of(COUNTS), counts, 20)
+    assert evenness(running_of(COUNTS), counts) > 1.6
+    assert evenness(running, counts) < 1.15
+    moves = [decision for decision in decisions if isinstance(decision, MoveParcels)]
+    assert 1 <= len(moves) <= 3
+    assert moves[0].query == "counts"
+    assert "parcels of counts to bucket 5" in moves[0].action
+    assert "busiest processor" in moves[0].reason
+
+
+def test_even_parcels_stay_where_they_are() -> None:
+    counts = dict.fromkeys(range(40), 20)
+    running, decisions = simulate(Balancer(), running_of(COUNTS), counts, 20)
+    assert not running.allotments
+    assert not decisions
+
+
+def test_nothing_moves_unless_it_is_asked_for() -> None:
+    counts = {parcel: 40 if parcel % 2 == 0 else 8 for parcel in range(40)}
+    running, decisions = simulate(Balancer(), running_of(COUNTS, mode="off"), counts, 20)
+    assert not running.allotments
+    assert not decisions
+
+
+def test_queries_without_keys_do_not_all_stay_in_the_first_bucket() -> None:
+    whole = [WHOLE.format(number, number) for number in range(4)]
+    running, decisions = simulate(Balancer(), running_of(*whole), {}, 40)
+    places = [group.allotment.bucket(0) for group in parcel_groups(running, BUCKETS)]
+    assert sorted(places) == [3, 3, 5, 5]
+    assert any(isinstance(decision, MoveParcels) for decision in decisions)
+
+
+@pytest.mark.parametrize(
+    ("text", "counts", "reason"),
+    [(COUNTS, {0: 700, 1: 10}, "one parcel alone has"), (PADDED, {0: 400, 2: 400, 1: 10}, "padded cannot move")],
+)
+def test_it_says_once_why_nothing_moves(text: str, counts: dict[int, int], reason: str) -> None:
+    running, decisions = simulate(Balancer(), running_of(text), counts, 20)
+    assert not running.allotments
+    (kept,) = decisions
+    assert isinstance(kept, KeepParcels)
+    assert reason in kept.reason
