@@ -9,6 +9,7 @@ from headrace.optimizer.rules.fold_constants import fold_constants
 from headrace.optimizer.rules.merge_filters import merge_filters
 from headrace.optimizer.rules.merge_projects import merge_projects
 from headrace.optimizer.rules.push_down_filters import push_down_filters
+from headrace.optimizer.rules.push_down_memberships import push_down_memberships
 from headrace.optimizer.rules.push_down_projections import push_down_projections
 from headrace.plan.nodes import Node
 
@@ -31,7 +32,14 @@ class Step:
 
 
 #: In the order in which they are tried.
-RULES: tuple[Rule, ...] = (fold_constants, merge_filters, merge_projects, push_down_filters, push_down_projections)
+RULES: tuple[Rule, ...] = (
+    fold_constants,
+    merge_filters,
+    merge_projects,
+    push_down_memberships,
+    push_down_filters,
+    push_down_projections,
+)
 
 #: Every plan on the way is correct, so stopping early is harmless; rules that undo each other must not loop forever.
 MAX_ROUNDS = 10
