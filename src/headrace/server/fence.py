@@ -22,7 +22,7 @@ from headrace.connectors.kinds import SINKS
 from headrace.errors import Fenced, HeadraceError, QueryError, Span
 from headrace.language.parser import parse
 from headrace.language.syntax import parcels, rules, statements, stints
-from headrace.language.syntax.names import ConnectorClause
+from headrace.language.syntax.names import FED, ConnectorClause
 from headrace.language.syntax.statements import Statement
 from headrace.redaction import REFERENCE
 from headrace.server.problems import Fault
@@ -188,6 +188,7 @@ REACH: dict[str, Check] = {
     "SHELF": _nothing,
     "SOCKET": _socket,
     "SPARK": _spark,
+    FED: _nothing,  # another name of the catalog
 }
 
 

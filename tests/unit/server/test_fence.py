@@ -10,6 +10,7 @@ from tests.unit.server.conftest import Client, end, serve
 from headrace.connectors.kinds import SINKS, SOURCES
 from headrace.errors import Fenced, HeadraceError
 from headrace.language.parser import parse
+from headrace.language.syntax.names import FED
 from headrace.server.fence import REACH, Policy, check_statement
 from headrace.server.server import Options
 
@@ -23,7 +24,7 @@ def check(text: str, policy: Policy, resolve=lambda host: ["203.0.113.7"]) -> No
 
 def test_every_kind_of_source_and_sink_has_an_entry() -> None:
     own = {"RAISED", "FAILURES", "SYSTEM"}  # no statement can name them
-    assert {*SOURCES, *SINKS} - own == {*REACH}
+    assert {*SOURCES, *SINKS} - own == {*REACH} - {FED}
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,10 @@ def test_the_operators_own_statements_are_not_fenced_and_those_of_clients_are(tm
         for path in ("check", "explain"):
             found = client.ask("POST", path, {"text": text.replace("TABLE t", "TABLE u")}).body
             assert "Fenced" in str(found)
+        answered = client.run("SELECT count(*) AS n, max(a) AS most FROM t").body["outcomes"]
+        assert [(each["columns"], each["rows"]) for each in answered] == [(["n", "most"], [[1, 1]])]
+        fed = "CREATE STREAM s (id INT) FROM MEMORY; CREATE TABLE newest (id INT, PRIMARY KEY (id)) FROM s"
+        assert client.run(fed).status == 200
         python = "CREATE AGGREGATE a(DOUBLE) RETURNS DOUBLE FROM PYTHON 'subprocess:Popen'"
         assert client.run(python).status == 422
     finally:
