@@ -136,3 +136,12 @@ def test_code_that_is_missing_after_a_restart_fails_only_its_queries(tmp_path: P
     with Session(state, host="local") as session:
         session.execute("START QUERY q")
         assert session.failed() == {}
+
+
+def test_the_condition_of_a_rule_calls_a_function() -> None:
+    with Session(host="local") as session:
+        session.execute(f"{STREAM}; CREATE FUNCTION half(INT) RETURNS DOUBLE FROM PYTHON 'own_code:half'")
+        session.execute("CREATE RULE r ON s WHEN half(s.k) >= 1 DO INSERT INTO MEMORY")
+        session.push("s", ROWS)
+        session.drain()
+        assert [row["k"] for row in session.results("r")] == [3]
