@@ -47,6 +47,11 @@ def _keep(text: str, mentioned: References) -> References:
     return mentioned
 
 
+def references_of(select: exp.Expr) -> References:
+    """Find what a SELECT that is parsed mentions."""
+    return _mentioned(list(_trees(select)), frozenset())
+
+
 def references_in(statements: Sequence[Statement]) -> References:
     """Find what statements mention."""
     trees = [

@@ -89,7 +89,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 continue
             case statements.Alter() | statements.AlterPromises() | statements.Migrate() | statements.ResetFrontier():
                 continue
-            case statements.Tell() | parcels.MoveParcels() | stints.TurnQuery():
+            case statements.Tell() | parcels.MoveParcels() | stints.TurnQuery() | statements.RefreshTable():
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

@@ -35,6 +35,7 @@ class Refreshing:
         self._next: dict[str, int] = {}
         self._sent: dict[str, str] = {}  # the digest that was sent last
         self._problems: dict[str, str] = {}
+        self._hurried: set[str] = set()
         self._running = Running()
         self._thread: threading.Thread | None = None
         self._is_closed = threading.Event()
@@ -65,13 +66,19 @@ class Refreshing:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=60.0)
 
+    def hurry(self, table: str) -> None:
+        """Let a table be read at the next look, whenever its time comes."""
+        self._hurried.add(table)
+
     def refresh(self) -> None:
         """Read the tables whose time has come; of one that is first seen it comes after its interval."""
         running, now = self._running, self._clock.now()
         tables = {} if running.draining else _refreshed(running)
         self._next = {key: self._next.get(key, now + table.refresh) for key, table in tables.items()}
         for key, table in tables.items():
-            if now >= self._next[key] and not self._is_closed.is_set():
+            is_hurried = table.name in self._hurried
+            if (now >= self._next[key] or is_hurried) and not self._is_closed.is_set():
+                self._hurried.discard(table.name)
                 self._read(key, table, self._sent.get(key, running.tables[key]))
                 self._next[key] = now + table.refresh
 

@@ -68,7 +68,6 @@ STATEMENTS = {
     "ANALYZE": "write EXPLAIN ANALYZE query; nothing has to be analyzed beforehand",
     "VACUUM": _NOT_NEEDED,
     "OPTIMIZE": _NOT_NEEDED,
-    "REFRESH": "CREATE TABLE ... FROM FILES (...) REFRESH '1 minute' reads a table again; queries need no refresh",
     "CACHE": "leave it out: equal parts of queries run once",
     "RESET": "write ALTER SYSTEM SET name = value",
     "LISTEN": "write CREATE RULE name ON event DO CALL ..., or in Python session.subscribe(query, function)",

@@ -27,7 +27,7 @@ from headrace.model.time import parse_duration, parse_instant
 
 STATEMENTS = (
     "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE",
-    "MOVE", "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
+    "MOVE", "REFRESH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
 )  # fmt: skip
 SHOWN: tuple[statements.Shown, ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "FUNCTIONS", "STATISTICS", "FEEDBACK",
@@ -47,7 +47,7 @@ _INTENTS: tuple[Literal["ASSUME", "DESIRE", "DEMAND"], ...] = ("ASSUME", "DESIRE
 _HINT = (
     "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE FUNCTION, CREATE QUERY, CREATE VIEW, "
     "CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, "
-    "ENABLE RULE, DISABLE RULE, MOVE PARCELS, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "ENABLE RULE, DISABLE RULE, MOVE PARCELS, REFRESH TABLE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 _BRACES = {TokenType.L_BRACE: 1, TokenType.R_BRACE: -1}
@@ -123,6 +123,9 @@ def _read(reader: Reader, offset: int) -> Statement:
             return read_enabling(reader, offset)
         case "MOVE":
             return read_move(reader, offset)
+        case "REFRESH":
+            reader.expect("REFRESH", "TABLE", hint="REFRESH TABLE name")
+            return statements.RefreshTable(reader.text, offset, reader.name("the table's name"))
         case "SHOW":
             return _show(reader, offset)
         case "DESCRIBE" | "DESC":

@@ -120,7 +120,7 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
             statements.CreateAggregate() | statements.CreateFunction() | statements.CreateView()
             | statements.CreateEvent() | statements.Detection() | statements.Split() | statements.Drop()
             | statements.Alter() | statements.AlterPromises() | statements.ResetFrontier() | statements.Migrate()
-            | parcels.MoveParcels()
+            | parcels.MoveParcels() | statements.RefreshTable()
             | statements.Tell() | statements.Show() | statements.Describe() | statements.Explain()
             | rules.DeclareEvent() | rules.EnableRule() | stints.TurnQuery()
         ):  # fmt: skip

@@ -519,7 +519,7 @@ class Session:
     def _is_reading(self, statement: Statement) -> bool:
         """Return whether a statement changes nothing and starts nothing."""
         if isinstance(statement, Select):
-            return is_on_tables(statement, self.catalog)
+            return is_on_tables(statement.select, self.catalog)
         return isinstance(statement, Show | Describe | Explain | ExplainReplace)
 
     def _running(self) -> Running:

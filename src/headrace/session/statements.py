@@ -12,7 +12,7 @@ import polars as pl
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
-from headrace.catalog.definitions import Connector, Query, Timing
+from headrace.catalog.definitions import Connector, Query, Table, Timing
 from headrace.catalog.references import learn_references, references
 from headrace.commands.command import AddQuery, SendFeedback
 from headrace.driver.deployed import Deployments
@@ -55,7 +55,7 @@ from headrace.session.replacing import Kept, compare, replaced_by, with_state
 from headrace.session.rules import create_rule, create_sink, declare_event, define_inline, enable_rule
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.stints import with_activation
-from headrace.session.tables_alone import answer_on_tables, is_on_tables
+from headrace.session.tables_alone import answer_on_tables, explain_on_tables, is_on_tables
 from headrace.session.transaction import Transaction, digest_of
 from headrace.storage.mirror import left_requests
 from headrace.storage.storage import OBJECTS
@@ -114,6 +114,8 @@ class Statements:
                 transaction.alter(statement)
             case statements.Migrate():
                 self._plan(statement, transaction)
+            case statements.RefreshTable():
+                self._refresh(statement, transaction)
             case parcels.MoveParcels():
                 self._move(statement, transaction)
             case statements.AlterPromises():
@@ -141,6 +143,8 @@ class Statements:
         A statement without a query only takes effect.
         """
         catalog = transaction.catalog
+        if isinstance(statement, statements.Select) and is_on_tables(statement.select, catalog):
+            return [explain_on_tables(statement.select, statement.text, catalog)]
         if isinstance(statement, statements.Select):
             return [explain(plan_select(statement.select, statement.text, catalog), form, catalog)]
         if isinstance(statement, statements.Explain):
@@ -154,6 +158,28 @@ class Statements:
             shown.append(explain(plan_rule(statement, catalog).plan, form, catalog))
         self.prepare(statement, transaction)
         return shown
+
+    def _refresh(self, statement: statements.RefreshTable, transaction: Transaction) -> None:
+        """Let a table be read again as soon as possible."""
+        name = statement.name
+        table = transaction.catalog.find(name.text, span=name.span)
+        if not isinstance(table, Table) or not table.refresh:
+            raise NameFault(
+                f"{name.text!r} is no table with REFRESH",
+                span=name.span,
+                hint="CREATE TABLE ... FROM FILES (...) REFRESH '1 minute' is read again while queries use it",
+            )
+        is_used = any(
+            version.table.name == table.name for query in transaction.deployed.added for version in query.tables
+        )
+        refreshing = self._deployment.turn.refreshing
+
+        def hurry() -> Outcome:
+            refreshing.hurry(table.name)
+            said = "is read again now" if is_used else "is read when a query uses it"
+            return Message(f"table {table.name} {said}")
+
+        transaction.outcomes.append(hurry)
 
     def _create_query(self, statement: statements.CreateQuery, transaction: Transaction) -> None:
         query, command, kept = self._compiled(statement, transaction)
@@ -196,7 +222,7 @@ class Statements:
 
     def _select(self, statement: statements.Select, transaction: Transaction) -> None:
         """Run a SELECT without a name; the same text is the same query. One on tables alone is answered at once."""
-        if is_on_tables(statement, transaction.catalog):
+        if is_on_tables(statement.select, transaction.catalog):
             listing = answer_on_tables(statement, transaction.catalog)
             transaction.outcomes.append(lambda: listing)
             return
@@ -299,6 +325,10 @@ class Statements:
         )
 
     def _explain(self, statement: statements.Explain, transaction: Transaction) -> None:
+        if not isinstance(statement.target, Name) and is_on_tables(statement.target, transaction.catalog):
+            text = explain_on_tables(statement.target, statement.text, transaction.catalog)
+            transaction.outcomes.append(lambda: Message(text))
+            return
         plan = plan_target(statement.target, statement.text, transaction.catalog)
         counters = self._counters(statement, transaction) if statement.analyze else None
         deferrals = transaction.deployed.deferrals if statement.analyze else ()

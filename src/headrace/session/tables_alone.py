@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Table
-from headrace.catalog.references import references_in
+from headrace.catalog.references import references_of
 from headrace.connectors import read_table
 from headrace.engine.engine import Engine
 from headrace.errors import NameFault, NotSupported, Span
@@ -29,6 +29,7 @@ from headrace.optimizer.optimizer import best
 from headrace.plan import nodes
 from headrace.plan.binding.binder import bind
 from headrace.plan.binding.span import place
+from headrace.plan.explain import explain
 from headrace.plan.nodes import Node
 from headrace.plan.traversal import expressions, transform, walk
 
@@ -36,10 +37,16 @@ from headrace.plan.traversal import expressions, transform, walk
 _COUNTS = ("count", "count_distinct", "count_if", "approx_count_distinct")
 
 
-def is_on_tables(statement: Select, catalog: Catalog) -> bool:
+def is_on_tables(select: exp.Expr, catalog: Catalog) -> bool:
     """Return whether a SELECT reads stored tables and nothing else."""
-    read = [catalog.get(name) for name in references_in([statement]).relations]
+    read = [catalog.get(name) for name in references_of(select).relations]
     return bool(read) and all(isinstance(relation, Table) and relation.origin is None for relation in read)
+
+
+def explain_on_tables(select: exp.Expr, text: str, catalog: Catalog) -> str:
+    """Return the plan of a SELECT on tables as text."""
+    plan = best(bind(_without_order(select)[0], text, catalog, on_tables=True))
+    return f"plan (on tables alone, answered at once)\n{explain(plan)}"
 
 
 def answer_on_tables(statement: Select, catalog: Catalog) -> Answer:
@@ -50,8 +57,7 @@ def answer_on_tables(statement: Select, catalog: Catalog) -> Answer:
             span=statement.sinks[0].span,
             hint="leave INTO out, or join a stream",
         )
-    tree = statement.select.copy()
-    order, limit, offset = (tree.args.pop(name, None) for name in ("order", "limit", "offset"))
+    tree, order, limit, offset = _without_order(statement.select)
     plan = bind(tree, statement.text, catalog, on_tables=True)
     for node in walk(plan):
         if any(TS in columns(expr) for expr in expressions(node)):
@@ -66,6 +72,12 @@ def answer_on_tables(statement: Select, catalog: Catalog) -> Answer:
     start = 0 if offset is None else _number(offset)
     frame = frame.slice(start, None if limit is None else _number(limit))
     return Answer(plan.schema.names, tuple(frame.iter_rows()))
+
+
+def _without_order(select: exp.Expr) -> tuple[exp.Expr, exp.Expr | None, exp.Expr | None, exp.Expr | None]:
+    """Return a SELECT without what is done with its rows at the end, and that."""
+    tree = select.copy()
+    return tree, *(tree.args.pop(name, None) for name in ("order", "limit", "offset"))
 
 
 def _reads(plan: Node, table: Table) -> bool:

@@ -156,3 +156,12 @@ def test_each_version_is_kept_by_its_digest(world: World) -> None:
     kept = world.checkpoint / "tables"
     assert len(list(kept.iterdir())) == 5
     assert set(world.session._running().tables.values()) <= {path.name for path in kept.iterdir()}
+
+
+def test_a_table_is_read_at_once_if_a_user_asks_for_it(world: World) -> None:
+    world.push(1)
+    world.write("1,uno")
+    assert [str(outcome) for outcome in world.session.execute("REFRESH TABLE names")]
+    world.settle()
+    world.push(1)
+    assert world.rows("joined") == [(1, "one"), (1, "uno")]

@@ -83,3 +83,10 @@ def test_a_table_is_read_again_each_time(session: Session, tmp_path: Path) -> No
 def test_what_a_table_lacks_is_told(session: Session, text: str, says: str) -> None:
     with pytest.raises(HeadraceError, match=says):
         session.execute(text)
+
+
+def test_explain_shows_its_plan(session: Session) -> None:
+    text = "SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY n"
+    (message,) = session.execute(f"EXPLAIN {text}")
+    assert "Scan people (id, city, age)" in str(message)
+    assert "answered at once" in session.explain(text)

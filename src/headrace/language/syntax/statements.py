@@ -251,6 +251,15 @@ class ResetFrontier:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshTable:
+    """REFRESH TABLE name: read it again now, and not when its time comes."""
+
+    text: str
+    offset: int
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
 class Migrate:
     """ALTER QUERY query MIGRATE TO 'plan' [USING MOVING STATE | STEPWISE [WITHIN 'time'] | PARALLEL TRACK]."""
 
@@ -348,6 +357,7 @@ Statement: TypeAlias = (
     | Migrate
     | MoveParcels
     | ResetFrontier
+    | RefreshTable
     | Tell
     | Show
     | Describe
