@@ -12,7 +12,7 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -173,12 +173,29 @@ class FileIndex:
         if look is not None and self._look is not None and self._look.holds(look.at, look.marks):
             return
         self.is_waiting = False
-        # Only names are listed; a file is asked for its size once, when it is new.
-        appeared = []
         files, self._directories = find_files(self._path, self._pattern)
         self._missing.difference_update(files)
+        appeared = self._appeared(files)
+        is_complete = True
+        if appeared and not self._is_unchanged(look):
+            # A listing is no snapshot: a file that came meanwhile may be in it, and one that came before that file not.
+            listed = self._clock()
+            later = set(find_files(self._path, self._pattern)[0]).difference(files)
+            # a file may claim to be of the future
+            newest = max((found for found in appeared if found[0] <= listed), default=None)
+            appeared += [found for found in self._appeared(later) if newest is not None and found < newest]
+            is_complete = not later
+        if appeared:
+            self._append([Entry(path, size) for _, path, size in sorted(appeared)])
+        # what was found just now may be in directories that were not looked at before
+        is_known = look is not None and len(look.marks) == len(self._directories) and not self.is_waiting
+        self._look = look if is_known and is_complete else None
+
+    def _appeared(self, files: Iterable[str]) -> list[tuple[int, str, int]]:
+        """Return the finished ones of these files that are new: when they changed, their names and sizes."""
+        appeared = []
         for path in files:
-            if path not in self._known:
+            if path not in self._known:  # only then a file is asked for its size
                 try:
                     status = os.stat(path)
                 except FileNotFoundError:
@@ -187,11 +204,12 @@ class FileIndex:
                     self.is_waiting = True
                 else:
                     appeared.append((status.st_mtime_ns, path, status.st_size))
-        if appeared:
-            self._append([Entry(path, size) for _, path, size in sorted(appeared)])
-        # what was found just now may be in directories that were not looked at before
-        is_known = look is not None and len(look.marks) == len(self._directories) and not self.is_waiting
-        self._look = look if is_known else None
+        return appeared
+
+    def _is_unchanged(self, look: _Look | None) -> bool:
+        """Return whether nothing came to the directory since a look at it, so that a listing shows one instant."""
+        now = self._glance()
+        return look is not None and now is not None and look.holds(now.at, now.marks)
 
     def _refresh_objects(self) -> None:
         """Do the same in an object store, where a file is complete once it is there."""

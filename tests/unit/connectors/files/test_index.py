@@ -1,10 +1,12 @@
 """A directory that has not changed is not listed again; files that were read and are gone are forgotten."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from headrace.connectors.files import index
 from headrace.connectors.files.index import BELIEVED, FOLD_INTERVAL, FOLDED, RACY, FileIndex
 from headrace.errors import SourceFault
 
@@ -56,6 +58,46 @@ def test_a_file_that_comes_in_the_same_moment_as_a_listing_is_found_by_the_next(
     assert folder.found(RACY - 1) == 1
     folder.add("b.json", CHANGED)
     assert folder.found(RACY) == 2
+
+
+def test_a_file_that_a_listing_missed_comes_before_later_ones_that_it_showed(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert folder.found(RACY - 1) == 1
+    for second, name in enumerate(("b", "c", "d", "e"), start=1):
+        folder.add(f"{name}.json", CHANGED + RACY)
+        os.utime(folder.path / f"{name}.json", ns=(CHANGED + second, CHANGED + second))
+    shown = [["a", "d"], ["a", "b", "c", "d", "e"], ["a", "b", "c", "d", "e"], ["a", "b", "c", "d", "e"]]
+
+    def list_some(path: str, pattern: str) -> tuple[list[str], list[str]]:
+        return [str(folder.path / f"{name}.json") for name in shown.pop(0)], [path]
+
+    monkeypatch.setattr(index, "find_files", list_some)
+    assert folder.found(RACY) == 4
+    assert folder.found(RACY + 1) == 5  # the newest might have come after others that nobody has seen yet
+    assert [Path(folder.index[number].path).stem for number in range(5)] == ["a", "b", "c", "d", "e"]
+
+
+def test_files_are_found_in_the_order_in_which_they_come_whatever_listings_show(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(3000):  # a listing then takes several reads of the directory
+        (folder / f"{number:05d}.json").touch()
+    known = FileIndex(tmp_path / "files.jsonl", str(folder), "*.json")
+
+    def add() -> None:
+        for number in range(3000, 3600):
+            (folder / f".{number}").write_text("{}\n")
+            (folder / f".{number}").rename(folder / f"{number:05d}.json")
+
+    writer = threading.Thread(target=add)
+    writer.start()
+    while writer.is_alive():
+        known.refresh()
+    known.refresh()
+    names = [Path(known[number].path).stem for number in range(len(known))]
+    assert names == sorted(names)
+    assert len(names) == 3600
 
 
 def test_a_directory_in_place_of_another_is_listed(folder: Folder) -> None:
