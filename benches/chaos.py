@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -135,6 +136,10 @@ def run(
         load.stop(supervisor.data, feeder)
         _drain(supervisor, chance, record, drains)
         record.differences = sinks.differences(supervisor.data, supervisor.out, seed, broker)
+        if any(not difference.is_none for difference in record.differences.values()):
+            kept = tempfile.mkdtemp(prefix="headrace-kept-")  # for whoever looks for the reason
+            shutil.copytree(folder, kept, dirs_exist_ok=True, symlinks=True, ignore_dangling_symlinks=True)
+            say(f"everything is kept in {kept}")
     finally:
         if feeder is not None:
             feeder.kill()
