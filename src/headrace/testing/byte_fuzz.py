@@ -46,7 +46,9 @@ from headrace.model.types import Type
 from headrace.storage import sealed
 from headrace.storage.fence import EPOCH_FILE
 from headrace.storage.owner import Ownership, epoch_of
+from headrace.worker.chunk_cache import encode_chunk
 from headrace.worker.lane_times import LaneTimes
+from headrace.worker.moving import Given, Moves, decode_given
 from headrace.worker.saved_state import Extra, SavedState
 from headrace.worker.task_times import TaskTimes, leave_times, with_times
 from headrace.worker.wire import BucketNote, Control, Report, TaskCounts, decode_control, decode_report, encode
@@ -219,6 +221,10 @@ def _checkpoint(folder: Path, rows: pl.DataFrame) -> Iterator[Target]:
     epoch = epoch_of(owned)
     ownership.abandon()
     yield _file("epoch", owned / EPOCH_FILE, lambda: epoch_of(owned), lambda value: value in (epoch, None))
+    given = msgspec.msgpack.encode(Given({"v": {"rows": encode_chunk(rows)}}))
+    Moves(folder).write("b1-a-0-1", given)
+    yield _file("parcels", folder / "moves" / "b1-a-0-1", lambda: Moves(folder).read("b1-a-0-1"), given)
+    yield Target("parcels that were taken in", given, lambda data: decode_given(data, "b1-a-0-1"))
     numbers = bucket_numbers(folder, lambda: [3, 1])
     yield _file("buckets", folder / "buckets.json", lambda: bucket_numbers(folder, lambda: numbers), numbers)
     yield from _spools(folder, rows)

@@ -114,15 +114,21 @@ def take_in(engine: Engine, number: int, moved: Iterable[Moved], moves: Moves) -
     """Take in the parcels that others gave to a bucket; return how many files they were in."""
     own = [file.name for file in moved if file.bucket == number]
     for name in own:
-        try:
-            given = _given.decode(moves.read(name))
-            state = {vertex: {n: decode_chunk(data) for n, data in c.items()} for vertex, c in given.state.items()}
-        except ValueError as error:  # DecodeError is one
-            hint = "restore the checkpoint from a copy"
-            raise HostFault(f"{FOLDER}/{name} is damaged: {error}", hint=hint) from error
+        state, guards = decode_given(moves.read(name), name)
         engine.take_in(state)
-        engine.guards.take_over(given.guards)
+        engine.guards.take_over(guards)
     return len(own)
+
+
+def decode_given(data: bytes, name: str) -> tuple[dict[VertexId, dict[str, pl.DataFrame]], list[Guard]]:
+    """Return what a file holds."""
+    try:
+        given = _given.decode(data)
+        state = {vertex: {n: decode_chunk(chunk) for n, chunk in c.items()} for vertex, c in given.state.items()}
+    except ValueError as error:  # DecodeError is one
+        hint = "restore the checkpoint from a copy"
+        raise HostFault(f"{FOLDER}/{name} is damaged: {error}", hint=hint) from error
+    return state, given.guards
 
 
 def delete(directory: Path, moved: Sequence[Moved]) -> None:
