@@ -26,7 +26,7 @@ from headrace.operators.arrays import Flags
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.partitioning import Keys
-from headrace.storage import files, sealed
+from headrace.storage import files
 from headrace.worker.chunk_cache import decode_chunk, digest_of, encode_chunk
 
 #: The folder of a checkpoint that holds parcels on their way.
@@ -64,17 +64,21 @@ class Moves:
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file; one of this name has the same content."""
-        sealed.replace(self._folder / name, data)
+    def write(self, name: str, data: bytes) -> str:
+        """Write a file and return its whole name, which ends in a digest: one of that name has the same content."""
+        whole = f"{name}-{_digest(data)}"
+        files.replace(self._folder / whole, data)
+        return whole
 
     def read(self, name: str) -> bytes:
-        """Return the content of a file."""
-        path = self._folder / name
-        try:
-            return sealed.read(path)
-        except FileNotFoundError as error:
-            raise HostFault(f"{path} is missing", hint="restore the checkpoint folder from a copy") from error
+        """Return the content of a file; raise a fault if it is not what was written."""
+        path, hint = self._folder / name, "restore the checkpoint folder from a copy"
+        data = files.read_if_exists(path)
+        if data is None:
+            raise HostFault(f"{path} is missing", hint=hint)
+        if _digest(data) != name.rpartition("-")[2]:
+            raise HostFault(f"{path} is damaged: it is not what was written", hint=hint)
+        return data
 
 
 def give(
@@ -103,8 +107,7 @@ def give(
             if not given.state and not given.guards:
                 continue
             data = msgspec.msgpack.encode(given)
-            file = f"b{batch}-{name}-{number}-{bucket}-{digest_of(data).hex()[:16]}"
-            moves.write(file, data)
+            file = moves.write(f"b{batch}-{name}-{number}-{bucket}", data)
             rows = sum(rows.height for _, chunks in state for rows in chunks.values())
             moved.append(Moved(file, bucket, len(parcels), rows, len(data)))
     return moved
@@ -129,6 +132,10 @@ def decode_given(data: bytes, name: str) -> tuple[dict[VertexId, dict[str, pl.Da
         hint = "restore the checkpoint from a copy"
         raise HostFault(f"{FOLDER}/{name} is damaged: {error}", hint=hint) from error
     return state, given.guards
+
+
+def _digest(data: bytes) -> str:
+    return digest_of(data).hex()[:16]
 
 
 def delete(directory: Path, moved: Sequence[Moved]) -> None:
