@@ -77,7 +77,6 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
     "Change": (
         ("ALTER SYSTEM | QUERY", "ALTER QUERY best SET (latency '2 s');"),
         ("START | STOP QUERY", "STOP QUERY best;"),
-        ("REFRESH TABLE", "REFRESH TABLE items;"),
         ("MOVE PARCELS", "MOVE PARCELS 3, 17 OF best TO BUCKET 1;"),
         ("ENABLE | DISABLE RULE", "DISABLE RULE watch;"),
         ("DROP QUERY | VIEW | EVENT | RULE | SINK | STREAM | TABLE | AGGREGATE | FUNCTION", "DROP QUERY best;"),
