@@ -18,6 +18,7 @@ def migrate(monkeypatch):
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["MOVING STATE", "STEPWISE WITHIN '1 us'"])
 def test_a_change_of_plan_under_load_builds_the_new_state_and_loses_nothing(migrate, tmp_path, how):
     files = migrate._write(tmp_path / "files", 800)
@@ -29,6 +30,7 @@ def test_a_change_of_plan_under_load_builds_the_new_state_and_loses_nothing(migr
     assert run.longest_ms >= max(run.after)
 
 
+@pytest.mark.slow
 def test_a_result_that_is_missing_is_noticed(migrate, tmp_path):
     files = migrate._write(tmp_path / "files", 200)
     migrate.run(tmp_path / "run", files, "MOVING STATE", "local")

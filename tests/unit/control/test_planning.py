@@ -90,6 +90,7 @@ def test_a_drift_is_noticed_at_once_though_nothing_had_changed_for_long(eager, s
     assert "((b c)" not in after[-1].partition(" instead of ")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("silent", ["b", "c"])
 def test_a_stream_that_is_silent_from_the_start_and_later_again_changes_no_result(eager, session, tmp_path, silent):
     with Session(tmp_path / "other", host="local", buckets=2) as other:
@@ -173,6 +174,7 @@ def test_the_optimizer_is_auto_or_off(session):
     assert chosen == [("optimizer", "all", "off", "ALTER"), ("optimizer", "q", "auto", "ALTER")]
 
 
+@pytest.mark.slow
 def test_a_limit_of_memory_chooses_a_plan_that_stores_less(session, monkeypatch):
     monkeypatch.setattr(plan_choice, "LEAST_SHARE", 1.0)  # no saving of work is enough
     run(session, 15)

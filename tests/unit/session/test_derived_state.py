@@ -44,6 +44,7 @@ def run(folder: Path, files: Path | None, *, loses: bool) -> tuple[list[tuple[in
         return sorted(tuple(row.values()) for row in session.results("q")), stored
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loses", [False, True])
 def test_results_are_the_same_whether_joined_rows_are_stored_in_files_or_lost(tmp_path: Path, loses: bool) -> None:
     expected, stored = run(tmp_path / "stored", None, loses=False)
