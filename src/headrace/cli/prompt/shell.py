@@ -61,7 +61,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "Query": (
         ("SELECT, WITH ... SELECT", "SELECT item, count(*) AS n FROM bids [RANGE 5 SECONDS] GROUP BY item;"),
-        ("CREATE QUERY", "CREATE QUERY best AS SELECT max(price) AS p FROM bids [RANGE 5 SECONDS];"),
+        ("CREATE QUERY", "CREATE QUERY best AS SELECT item, max(price) p FROM bids [RANGE 1 DAY] GROUP BY item;"),
     ),
     "Inspect": (
         ("SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES | FUNCTIONS", "SHOW QUERIES;"),
@@ -75,9 +75,9 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
         ("DESIRE (first) | DEMAND (now)", "DESIRE best WHERE p > 100 FOR 2 MINUTES;"),
     ),
     "Change": (
-        ("ALTER SYSTEM | QUERY", "ALTER QUERY best SET (latency '2 s');"),
+        ("ALTER SYSTEM | QUERY, REFRESH TABLE", "ALTER QUERY best SET (latency '2 s');"),
+        ("MOVE PARCELS", "MOVE PARCELS 3, 17 OF best TO BUCKET 0;"),
         ("START | STOP QUERY", "STOP QUERY best;"),
-        ("MOVE PARCELS", "MOVE PARCELS 3, 17 OF best TO BUCKET 1;"),
         ("ENABLE | DISABLE RULE", "DISABLE RULE watch;"),
         ("DROP QUERY | VIEW | EVENT | RULE | SINK | STREAM | TABLE | AGGREGATE | FUNCTION", "DROP QUERY best;"),
     ),
