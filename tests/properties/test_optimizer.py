@@ -153,7 +153,8 @@ def comparisons(draw: st.DrawFn, schema: Schema) -> Expr:
     """What people write: terms that compare a column with a constant, so that many tuples pass and many do not."""
     terms: list[Expr] = []
     for _ in range(draw(st.sampled_from([1, 1, 2]))):
-        field = draw(st.sampled_from([*schema.fields, *schema.fields, Field(TS, Type.BIGINT)]))
+        fields = [field for field in schema.fields if field.type in CONSTANTS]
+        field = draw(st.sampled_from([*fields, *fields, Field(TS, Type.BIGINT)]))
         function = draw(st.sampled_from(["=", "<>", "<=", ">=", "is_null"]))
         constant = () if function == "is_null" else (Literal(draw(CONSTANTS[field.type]), field.type),)
         terms.append(Call(function, (Column(field.name, field.type), *constant), Type.BOOLEAN))
