@@ -45,7 +45,6 @@ SHAPES = {
     "distincts": queries.distincts(),
     "aggregates_of_joins": queries.aggregates_of_joins(),
     "nested": queries.nested(),
-    "unions": queries.unions(),
     "ordered_windows": st.sampled_from(ORDERED),
 }
 PARCELS = 64

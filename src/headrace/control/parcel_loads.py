@@ -48,6 +48,15 @@ class ParcelLoads:
                 for parcel in {*rates, *counts[route]}
             }
             self._rates[route] = {parcel: rate for parcel, rate in mixed.items() if rate >= _LEAST}
+        for route in self._totals.keys() - totals.keys():  # it is silent, or gone with its query
+            self._fade(route)
+
+    def _fade(self, route: str) -> None:
+        self._totals[route] *= 1 - _WEIGHT
+        rates = {parcel: rate * (1 - _WEIGHT) for parcel, rate in self._rates[route].items()}
+        self._rates[route] = {parcel: rate for parcel, rate in rates.items() if rate >= _LEAST}
+        if self._totals[route] < _LEAST:
+            del self._totals[route], self._rates[route]
 
     def of(self, group: ParcelGroup) -> tuple[Mapping[int, float], float]:
         """Return the tuples a second of the parcels of a group that are known, and those of all."""

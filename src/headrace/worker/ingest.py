@@ -41,7 +41,7 @@ from headrace.operators.specs import Output, Receive, Scan
 from headrace.worker.ingest_guards import IngestGuards
 from headrace.worker.lane_times import LaneTimes
 from headrace.worker.router import Router
-from headrace.worker.set_aside import SAMPLES, bad_records, late_records
+from headrace.worker.set_aside import SAMPLES, as_texts, bad_records, late_records
 from headrace.worker.source_needs import Needed
 from headrace.worker.task_times import TaskTimes, leave_times, without_times
 from headrace.worker.wire import Control, Kind, ParcelCounts, Row, Stage, TaskCounts, encode
@@ -505,7 +505,7 @@ def _oldest(before: int | None, rows: pl.DataFrame) -> int | None:
 
 def _untimed(rows: pl.DataFrame, column: str, bad: pl.DataFrame | None, *, ahead: int) -> pl.DataFrame:
     """Add records without a usable timestamp to the bad records; `ahead` is how far ahead of the clock it may be."""
-    texts = rows.drop(TS, SEQ).select(pl.all().cast(pl.String, strict=False))  # Python has no dates after year 9999
+    texts = as_texts(rows.drop(TS, SEQ))
     reason = (
         pl.when(pl.col(TS).is_null())
         .then(pl.lit(f"{column} is NULL, so the tuple has no timestamp"))

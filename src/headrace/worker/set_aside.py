@@ -18,10 +18,30 @@ _LONGEST = 300
 def late_records(late: pl.DataFrame, stream: Stream, newest: int, time: int) -> list[Aside]:
     """Return the last late tuples of some; `newest` is the newest timestamp of their stream."""
     last = late.tail(SAMPLES)
-    texts = last.drop(TS, SEQ, strict=False).select(pl.all().cast(pl.String, strict=False))
+    texts = as_texts(last.drop(TS, SEQ, strict=False))
     rows = [", ".join(f"{name}={value}" for name, value in row.items()) for row in texts.iter_rows(named=True)]
     reasons = [_why_late(stream, newest - at) for at in last[TS].to_list()]
     return [Aside("late", _cut(row), reason, time) for row, reason in zip(rows, reasons, strict=True)]
+
+
+def as_texts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return what rows hold as texts, whatever the types are; Python has no dates after year 9999."""
+    return pl.DataFrame([_text(column) for column in rows.get_columns()])
+
+
+def _text(column: pl.Series) -> pl.Series:
+    match column.dtype:
+        case pl.Binary():
+            return column.bin.encode("hex")
+        case pl.Duration():
+            micros = column.dt.total_microseconds()
+            texts = [None if span is None else format_duration(span) for span in micros.to_list()]
+            return pl.Series(column.name, texts, dtype=pl.String)
+        case dtype if dtype.is_nested():
+            texts = [None if value is None else str(value) for value in column.to_list()]
+            return pl.Series(column.name, texts, dtype=pl.String)
+        case _:
+            return column.cast(pl.String, strict=False)
 
 
 def bad_records(bad: pl.DataFrame, time: int) -> list[Aside]:

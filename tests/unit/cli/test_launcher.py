@@ -184,7 +184,7 @@ def test_setup_installs_everything_or_an_extra(checkout: Checkout) -> None:
     assert "dev" in checkout.calls()
     code, _, errors = checkout.run("setup", "kafak")
     assert code == 2
-    assert "no extra 'kafak'; there are: kafka, objects, postgres, serve, testing, experiments" in errors
+    assert "no extra 'kafak'; there are: kafka, objects, postgres, serve, otlp, testing, experiments" in errors
 
 
 def test_changed_requirements_are_installed(checkout: Checkout) -> None:

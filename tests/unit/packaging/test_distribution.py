@@ -20,9 +20,14 @@ PACKAGE = ROOT / "src" / "headrace"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def run(*command: str | Path, folder: Path) -> str:
+def finish(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command that sees nothing of this checkout."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "HEADRACE_DEBUG")}
-    finished = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def run(*command: str | Path, folder: Path) -> str:
+    finished = finish(*command, folder=folder)
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return finished.stdout + finished.stderr
 
@@ -147,8 +152,6 @@ def test_an_installed_headrace_explains_and_runs_a_query(installed: Path, tmp_pa
 
 
 def test_commands_for_a_checkout_say_so_elsewhere(installed: Path, tmp_path: Path) -> None:
-    finished = subprocess.run(
-        [installed / "headrace", "bench", "core"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    finished = finish(installed / "headrace", "bench", "core", folder=tmp_path)
     assert finished.returncode == 1
     assert "checkout" in finished.stderr
