@@ -24,6 +24,11 @@ from headrace.operators.partitioning import Keys
 Choose: TypeAlias = Callable[[pl.DataFrame, Keys], Flags]
 
 
+def chosen_by(choose: Choose, keys: Keys) -> Callable[[pl.DataFrame], Flags]:
+    """Return the choice among rows that have these keys."""
+    return lambda rows: choose(rows, keys)
+
+
 @runtime_checkable
 class Holding(Protocol):
     """An operator that keeps tuples."""

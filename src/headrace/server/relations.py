@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
@@ -31,7 +32,7 @@ def relations_of(server: Server) -> dict[str, Made]:
     batch = service.settled
     found: dict[str, Made] = {}
     for table in service.catalog.tables():
-        found[table.name] = lambda table=table: read_table(table)  # type: ignore[misc]
+        found[table.name] = partial(read_table, table)
     for query in service.running.known:
         schema = query.schema
 

@@ -16,7 +16,7 @@ from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.operators.arrays import KEY, PAIRS_AT_ONCE, Flags, Ints, gather, matches
-from headrace.operators.capabilities import Choose
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.joins.pairing import Pairer, Pairing
 from headrace.operators.joins.two_sides import TwoSides
 from headrace.operators.operator import Operator, State
@@ -142,7 +142,7 @@ class JoinOperator(TwoSides[SortedSide]):
     def give(self, keys: Sequence[Keys], choose: Choose) -> State:
         given: dict[str, pl.DataFrame] = {}
         for side, by in zip(self._sides, keys, strict=True):
-            rows = side.give(lambda rows, by=by: choose(rows, by))  # type: ignore[misc]
+            rows = side.give(chosen_by(choose, by))
             given |= {side.name: pl.concat(rows)} if rows else {}
         return given
 

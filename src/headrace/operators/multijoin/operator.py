@@ -21,7 +21,7 @@ from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
 from headrace.operators.arrays import KEY
-from headrace.operators.capabilities import Choose
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.multijoin.arrangement import Arrangement, Place
 from headrace.operators.multijoin.counters import Counters
 from headrace.operators.multijoin.probe import Batch, Reader, search
@@ -370,7 +370,7 @@ class MultiJoinOperator(Operator):
         for place, arrangement in self._arrangements.items():
             port = place.ports[0]
             by = tuple(self._spec.output(port, key) for key in keys[port])
-            rows = arrangement.give(lambda rows, by=by: choose(rows, by))  # type: ignore[misc]
+            rows = arrangement.give(chosen_by(choose, by))
             if rows and place in bases:
                 names = dict(zip(self._spec.names[port], self._spec.inputs[port].names, strict=True))
                 given[str(port)] = pl.concat(rows).drop(KEY).rename(names)
