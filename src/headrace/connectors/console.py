@@ -20,7 +20,7 @@ _is_silent = False
 
 
 def silence() -> None:
-    """Let no sink of this process write: whoever wants results follows them in another way."""
+    """Let no sink of this process write to standard output: whoever wants results follows them in another way."""
     global _is_silent
     _is_silent = True
 
@@ -50,8 +50,8 @@ class ConsoleSink:
         if batch <= self._last:
             return
         self._last = batch
-        if frames and not _is_silent:
-            out = self._out or sys.stdout
+        out = self._out or (None if _is_silent else sys.stdout)
+        if frames and out:
             out.write(block(f"{self._query} #{batch}", pl.concat(frames).select(self._schema.names), self._most))
             out.flush()
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import uuid
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ class Context:
 
     def __init__(self):
         self.files = {}
-        self.applicationId = f"app-{id(self)}"
+        self.applicationId = f"app-{uuid.uuid4()}"
 
     def addPyFile(self, path):
         name = path.rpartition("/")[2]
