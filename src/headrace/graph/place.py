@@ -169,10 +169,15 @@ class _Placer:
         self.lays[vertex.id] = Lay(tuple(lay), allotment)
 
     def _allotment(self, vertex: Vertex) -> str:
-        """Return the allotment of a vertex with state: its own, or that of the first input that lies somewhere."""
+        """Return the allotment of a vertex with state: its own, or that of the first input that lies somewhere.
+
+        A vertex that cannot move stays where hashes put it, and pages of those that move come by an exchange.
+        """
         own = self.allotted.get(vertex.id)
+        if own is not None:
+            return own
         inherited = (self.allotments[origin] for origin in vertex.inputs if origin in self.keyed)
-        return next(inherited, "") if own is None else own
+        return next(inherited, "") if vertex.spec.hindrance is None else ""
 
     def _allotment_behind(self, name: VertexId) -> str:
         """Return the allotment of the vertices with state that a stateless one of the ingest leads to, if it is one."""
