@@ -17,6 +17,8 @@ from headrace.model.time import SECOND, format_instant, parse_instant
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 
+pytestmark = pytest.mark.slow
+
 MIDNIGHT = parse_instant("2026-03-01 00:00:00")
 SKEW, WINDOW = 3, 4
 BEGIN, END, EVERY = 5, 15, 20

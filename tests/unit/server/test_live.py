@@ -20,7 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 def live(client: Client, **headers: str) -> Iterator[ClientConnection]:
     sent = {"Authorization": f"Bearer {client.token}", **headers}
     url = f"ws://127.0.0.1:{client.server.port}/api/v1/live"
-    with connect(url, additional_headers=sent, proxy=None) as socket:
+    with connect(url, additional_headers=sent, proxy=None, max_queue=None) as socket:
         yield socket
 
 

@@ -122,10 +122,10 @@ class Trials:
         for moment in self.recording.moments:
             self.crash("kill", moment, killed(moment.image))
 
-    def power_cuts(self, count: int, chance: random.Random, *, stop: bool = False) -> None:
-        """Cut the power after each step, with up to `count` outcomes; `stop` at the first violation, in any order."""
+    def power_cuts(self, count: int, chance: random.Random, *, share: float = 1.0, stop: bool = False) -> None:
+        """Cut the power after a share of the steps, with up to `count` outcomes; `stop` at the first violation."""
         moments = self.recording.moments
-        for moment in chance.sample(moments, len(moments)) if stop else moments:
+        for moment in chance.sample(moments, round(share * len(moments))):
             for image in power_cuts(moment.image, count, chance):
                 self.crash("power cut", moment, image)
             if self.tally.violations and stop:
