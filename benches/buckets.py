@@ -2,8 +2,7 @@
 
 1. The CPU time of the delivery, which is what Headrace's driver does for each bucket, without Spark. Two tasks report
    for all buckets, as they do on two cores.
-2. On two local cores of Spark, the time of a micro-batch in which no task runs. `bench scale` measures the same on a
-   cluster.
+2. On two local cores of Spark, the time of a micro-batch in which no task runs.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The cluster is that of tests/cluster: a master, workers of one core each and a driver, on machines of their own that are
 namespaces of this one. So all of them share the cores of this machine; a cluster pays for more JVMs, and for a network.
-A rate is that of the median micro-batch in the steady run. `pages` are the bytes of results and exchanged tuples that
-passed through the driver, `notes` those of the tasks' reports. `driver` is the time of a micro-batch in which none of
-Spark's stages runs.
+Micro-batches take seconds, so that what each of them costs in any case is small beside its tuples. A rate is that of
+the median micro-batch in the steady run. `pages` are the bytes of results and exchanged tuples that passed through the
+driver, `notes` those of the tasks' reports. `driver` is the time of a micro-batch in which none of Spark's stages runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from benches.parts.bids import Bids, write_bids
 from benches.parts.ours import sums_of
 from benches.parts.outcome import Outcome, check_equal
 from benches.parts.query import Query, hopping, joined
-from benches.parts.scaling import slope
 from tests.cluster.cluster import Cluster
 from tests.cluster.driver import Driver
 
@@ -64,21 +63,20 @@ PLACES = (
     Place("2 workers", 2, False),
 )
 CASES = (
-    Case("hopping count 10 s / 2 s", hopping(10, 2), {"bids": (500_000, 10_000)}),
-    Case("window join 10 s", joined(10), {"bids": (100_000, 10_000), "asks": (100_000, 10_000)}),
+    Case("hopping count 10 s / 2 s", hopping(10, 2), {"bids": (4_000_000, 10_000)}),
+    Case("window join 10 s", joined(10), {"bids": (600_000, 10_000), "asks": (600_000, 10_000)}),
     Case(
         "join by two keys, with exchange",
         joined_twice(5),
-        {"bids": (50_000, 10_000), "asks": (50_000, 10_000), "offers": (500, 100)},
+        {"bids": (300_000, 10_000), "asks": (300_000, 10_000), "offers": (3_000, 100)},
     ),
 )
 #: Micro-batches that do not count: processes start, and JVMs compile.
 WARM = 2
-BUCKETS = (2, 16, 64, 256)
 
 
 def main(quick: bool) -> dict[str, Any]:
-    """Measure all cases in all places, then the driver's time against the number of idle buckets."""
+    """Measure all cases in all places."""
     figures: dict[str, Any] = {
         "bench": "scale",
         "title": "Local cores and workers of one core each, " + ("quick" if quick else "full"),
@@ -98,8 +96,6 @@ def main(quick: bool) -> dict[str, Any]:
                 driver = _driver(cluster, f"driver-{number}", place)
                 for case in CASES:
                     measured[case.name][place.name] = _measure(cluster, driver, place, case, data[case.name])
-                if place.name == "2 workers":
-                    _add_buckets(cluster, driver, figures, quick)
                 cluster.switch_off(driver.machine.name)
     for case in CASES:
         _add(case, data[case.name], measured[case.name], figures)
@@ -114,7 +110,7 @@ def _driver(cluster: Cluster, name: str, place: Place) -> Driver:
 
 
 def _write(folder: Path, case: Case, quick: bool) -> dict[str, Bids]:
-    batches = WARM + (4 if quick else 10)
+    batches = WARM + (3 if quick else 6)
     return {
         name: write_bids(folder / name, rows * batches, per_file=rows, seed=seed, per_second=per_second)
         for seed, (name, (rows, per_second)) in enumerate(case.streams.items(), 1)
@@ -185,27 +181,3 @@ def _against(place: str, target: float, rates: Mapping[str, float]) -> dict[str,
     """Return how many times as fast as in another place two workers are, and whether that is enough."""
     ratio = rates["2 workers"] / rates[place]
     return {"ratio": ratio, "target": target, "verdict": "met" if ratio >= target else "missed"}
-
-
-def _add_buckets(cluster: Cluster, driver: Driver, figures: dict[str, Any], quick: bool) -> None:
-    """Measure how the driver's time grows with the number of buckets when almost nothing is read."""
-    batches = 20 if quick else 60
-    bids = write_bids(cluster.common / "drops", 10 * batches, per_file=10, seed=7, per_second=10)
-    points: list[tuple[float, float]] = []
-    for buckets in BUCKETS:
-        with tempfile.TemporaryDirectory(dir=cluster.common) as folder:
-            query = f"CREATE QUERY q AS {hopping(10, 2).text} INTO FILES (path '{folder}/out')"
-            measured = driver.call(
-                "benches.parts.scaling:measure",
-                checkpoint=f"{folder}/checkpoint",
-                text=f"{bids.stream('bids')};\n{query}",
-                limit=10,
-                buckets=buckets,
-                seconds=1200.0,
-            )
-        alone = statistics.median(measured["driver_ms"][batches // 4 :])
-        whole = statistics.median(measured["batch_ms"][batches // 4 :])
-        points.append((buckets, alone))
-        figures["rows"].append({"case": f"driver, {buckets} idle buckets", "ours": alone, "unit": "ms"})
-        figures["notes"].append(f"{buckets} idle buckets: micro-batches of {whole:.0f} ms")
-    figures["rows"].append({"case": "driver, for each further bucket", "ours": slope(points), "unit": "ms"})
