@@ -31,6 +31,8 @@ from headrace.operators.feedback.response import Response, respond
 from headrace.operators.specs import Detect, Output, Reorder, Scan, Spec
 from headrace.testing.feedback import Domain, Script, Trial
 
+pytestmark = pytest.mark.slow
+
 L, J, CASE = Column("l", Type.INT), Column("j", Type.INT), Column("case", Type.BIGINT)
 LEFT, RIGHT = Schema.of(l=Type.INT, j=Type.INT, case=Type.BIGINT), Schema.of(k=Type.INT, r=Type.INT, case=Type.BIGINT)
 K, R = Column("k", Type.INT), Column("r", Type.INT)

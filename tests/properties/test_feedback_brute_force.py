@@ -44,6 +44,8 @@ from headrace.operators.tuples.archives import StoredRows
 from headrace.operators.windows.panes import PANE
 from headrace.testing.feedback import Domain, Script, Trial, cases_of, key_of
 
+pytestmark = pytest.mark.slow
+
 #: The fast run takes inputs of three tuples; more examples, longer inputs.
 LONGER = int(os.environ.get("HEADRACE_EXAMPLES", "0")) >= 100
 

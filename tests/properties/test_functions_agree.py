@@ -24,6 +24,8 @@ from headrace.testing.oracle.functions import SCALARS
 from headrace.testing.oracle.values import plain_value
 from headrace.testing.streams import column
 
+pytestmark = pytest.mark.slow
+
 N, L, D, S, B = Type.INT, Type.BIGINT, Type.DOUBLE, Type.STRING, Type.BOOLEAN
 T, A, V, Y = Type.TIMESTAMP, Type.DATE, Type.INTERVAL, Type.BINARY
 
