@@ -4,32 +4,33 @@ import os
 import random
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 from headrace.hosts.spark.starting import scratch
 from headrace.session import Session
 from headrace.storage import owner
 
-TREES = ("(x (y z))", "((x z) y)", "((x y) z)", "mjoin")
-#: How plans change, by the name that the list of changes gives it.
-STRATEGIES = {"stepwise": "STEPWISE WITHIN '20 us'", "parallel": "PARALLEL TRACK", "moving": "MOVING STATE"}
-#: Changes of plan of one process, each in a micro-batch of its own.
-CHANGES = 6
 #: Micro-batches of one process in which parcels move.
 MOVES = 12
 
 
-def migrate(session: Session) -> None:
-    """Change the plan of a query now and then, in the way that earlier processes and this one used least."""
-    log = session.deployment.control.migrations
-    for _ in range(CHANGES):
-        done = log.all()
-        used = Counter[str](migration.how for migration in done)
-        how = min(STRATEGIES, key=lambda name: used[name])
-        tree = TREES[len(done) % len(TREES)]
-        session.execute(f"ALTER QUERY triples MIGRATE TO '{tree}' USING {STRATEGIES[how]}")
-        wait_until(lambda: len(log.all()) > len(done), 60)  # noqa: B023  the first may be planned before the kill
+def change(session: Session, plan: str) -> None:
+    """Change the plan of a query once some tuples are there; an earlier change first comes to its end."""
+    log, began = session.deployment.control.migrations, session.statistics().batch
+    wait_until(lambda: session.statistics().batch > began + 2, 60)
+    wait_until(lambda: all(migration.ended is not None for migration in log.all()), 60)
+    tree, _, way = plan.partition(" USING ")
+    session.execute(f"ALTER QUERY triples MIGRATE TO '{tree}' USING {way}")
+
+
+def replace(session: Session, script: str) -> None:
+    """Run another script once some tuples are there."""
+    began = session.statistics().batch
+    wait_until(lambda: session.statistics().batch > began + 2, 60)
+    with open(script) as file:
+        session.execute(file.read())
+    Path(script).with_suffix(".done").touch()
 
 
 def move(session: Session, queries: str) -> None:
@@ -49,6 +50,10 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.05)
 
 
+#: What a process does, by its options.
+ACTIONS = {"change": change, "then": replace, "moving": move}
+
+
 def main() -> None:
     checkpoint, script, limit, *options = sys.argv[1:]
     if "unlocked" in options:  # as on machines whose locks do not reach each other, and which share no scratch folders
@@ -59,11 +64,10 @@ def main() -> None:
         text = file.read()
     session = Session(checkpoint, limit=int(limit), buckets=4)
     session.execute(text)
-    if "migrating" in options:
-        migrate(session)
     for option in options:
-        if option.startswith("moving="):
-            move(session, option.removeprefix("moving="))
+        what, _, value = option.partition("=")
+        if what in ACTIONS:
+            ACTIONS[what](session, value)
     if "waiting" in options:  # until it is killed; a drained checkpoint takes no other queries
         session.deployment.wait()
     session.drain()

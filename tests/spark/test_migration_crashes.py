@@ -1,16 +1,17 @@
-"""Killed while plans change, driver or worker, and started again: the files hold exactly what the oracle says."""
+"""Killed at each point of a change of plan, and started again: the files hold exactly what the oracle says."""
 
 import os
-import random
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from tests.spark.crash_case import expected, wait_for_batches, written
+import pytest
+from tests.spark.crash_case import multiset, wait_for_batches, written
 from tests.spark.test_crashes import ended, finish, start, workers_of
 
+from headrace.control.decision_log import DecisionLog
+from headrace.control.decisions import ChangePlan
 from headrace.control.migration_log import MigrationLog
 
 SCRIPT = """
@@ -22,45 +23,81 @@ CREATE QUERY triples AS SELECT x.k, x.v AS a, y.v AS b, z.v AS c
   FROM a [RANGE 30 SECONDS] AS x JOIN b [RANGE 20 SECONDS] AS y ON x.k = y.k JOIN c [RANGE 40 SECONDS] AS z ON y.k = z.k
   INTO FILES (path '{out}/triples', format 'parquet');
 """
+#: The windows of the streams, in seconds.
+WINDOWS = {"a": 30, "b": 20, "c": 40}
 #: Tuples of a stream in a micro-batch, so few that there are some left for each process.
-LIMIT = 20
+LIMIT, FILES = 20, 60
+#: The number of keys of each stream: the pairs that the first plan stores are seldom of use.
+KEYS = {"a": 4, "b": 4, "c": 160}
+FAIL_POINTS = Path(__file__).with_name("fail_points")
+#: Where each process dies while the optimizer changes the plan.
+POINTS = (
+    "before the log",
+    "after the log",
+    "in a bucket",  # of the micro-batch that takes the change, after one bucket has saved its state
+    "in the delivery",  # of the same micro-batch
+    "between portions",
+)
 
 
 def write_streams(directory: Path) -> dict[str, pl.DataFrame]:
     """Three streams in small files, the first with some disorder within its skew."""
-    rng, frames = np.random.default_rng(3), {}
+    rng, frames, count = np.random.default_rng(3), {}, LIMIT * FILES
     for name in "abc":
-        ts = np.sort(rng.integers(0, 240_000_000, 400))
+        ts = np.sort(rng.integers(0, 12_000_000 * FILES, count))
         if name == "a":
-            ts = ts - rng.integers(0, 450_000, 400)
+            ts = ts - rng.integers(0, 450_000, count)
         at = pl.Series(ts + 1_767_225_600_000_000).cast(pl.Datetime("us"))
-        keys, values = (pl.Series(rng.integers(0, most, 400), dtype=pl.Int32) for most in (25, 1000))
-        frames[name] = pl.DataFrame({"at": at, "k": keys, "v": values})
+        columns = (pl.Series(rng.integers(0, most, count), dtype=pl.Int32) for most in (KEYS[name], 1000))
+        frames[name] = pl.DataFrame(dict(zip(("at", "k", "v"), (at, *columns), strict=True)))
         (directory / name).mkdir(parents=True)
-        for i in range(20):
-            frames[name][i * 20 : (i + 1) * 20].write_parquet(directory / name / f"{i:03d}.parquet")
+        for i in range(FILES):
+            frames[name][i * LIMIT : (i + 1) * LIMIT].write_parquet(directory / name / f"{i:03d}.parquet")
     return frames
 
 
-def test_killing_drivers_and_workers_while_plans_change_loses_and_repeats_nothing(tmp_path):
+def triples(frames: dict[str, pl.DataFrame]) -> list:
+    """Return what the query means: the oracle would take as long as Spark for so many tuples."""
+    x, y, z = (
+        frames[name].select("k", pl.col("v").alias(name), pl.col("at").cast(pl.Int64).alias(f"at_{name}"))
+        for name in "abc"
+    )
+    ends = [pl.col(f"at_{name}") + seconds * 1_000_000 for name, seconds in WINDOWS.items()]
+    met = x.join(y, on="k").join(z, on="k").filter(pl.max_horizontal("at_a", "at_b", "at_c") <= pl.min_horizontal(ends))
+    return multiset(met.select("k", "a", "b", "c").to_dicts())
+
+
+@pytest.mark.timeout(600)
+def test_killed_at_each_point_of_a_change_of_plan_nothing_is_lost_or_repeated(tmp_path, monkeypatch):
     frames = write_streams(tmp_path / "data")
     text = SCRIPT.format(data=tmp_path / "data", out=tmp_path / "out")
-    script, checkpoint, chance = tmp_path / "script.sql", tmp_path / "checkpoint", random.Random(31)
+    script, checkpoint = tmp_path / "script.sql", tmp_path / "checkpoint"
     script.write_text(text)
-    answers = expected(text, frames)
+    answers = {"triples": triples(frames)}
     assert len(answers["triples"]) > 200
-    for _ in range(3):
-        process = start(checkpoint, script, "migrating", "waiting", limit=LIMIT)
-        wait_for_batches(checkpoint, chance.randint(2, 5), is_over=ended(process))
-        time.sleep(chance.random() * 0.4)  # somewhere within a micro-batch
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    process = start(checkpoint, script, "migrating", limit=LIMIT)
+    monkeypatch.setenv("EAGER", "1")
+    taken = []
+    for point in POINTS:
+        monkeypatch.setenv("DIE_AT", point)
+        process = start(checkpoint, script, "waiting", limit=LIMIT, path=FAIL_POINTS)
+        assert process.wait(120) == -signal.SIGKILL, (point, (tmp_path / "child.log").read_text()[-3000:])
+        taken.append(len(MigrationLog(checkpoint).all()))
+    assert taken[0] == 0, "a change that is not in the log did not happen"
+    assert taken[-1] == 1
+    decided = [each.decision for each in DecisionLog(checkpoint).all()]
+    assert [each for each in decided if isinstance(each, ChangePlan)], "the optimizer changed the plan by itself"
+    monkeypatch.delenv("EAGER")
+    monkeypatch.delenv("DIE_AT")
+    both = "change=(x (y z)) USING PARALLEL TRACK"  # the process lives, and loses a worker while two plans run
+    process = start(checkpoint, script, both, limit=LIMIT, path=FAIL_POINTS)
     wait_for_batches(checkpoint, 2, is_over=ended(process))
     for worker in workers_of(process.pid)[:1]:
         os.kill(worker, signal.SIGKILL)
     finish(process, tmp_path)
     assert written(tmp_path / "out", answers) == answers
-    migrations = MigrationLog(checkpoint).all()
-    assert {migration.how for migration in migrations} == {"moving", "stepwise", "parallel"}
-    assert len(migrations) > 4
+    first, *_, last = MigrationLog(checkpoint).all()
+    assert (first.auto, first.how, first.before) == (True, "stepwise", "((x y) z)")
+    assert (last.auto, last.how) == (False, "parallel")
+    assert last.ended is not None
+    lasting = [each.decision for each in DecisionLog(checkpoint).all()]
+    assert lasting[: len(decided)] == decided, "what was decided is still listed"
