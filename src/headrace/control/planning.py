@@ -2,18 +2,18 @@
 
 Reports are added up between looks. A look makes the join graph of what was counted, searches plans, and lets the policy
 decide. Looks come every ten seconds, more often while much changes, and at once if memory runs short, tuples wait in
-ever greater numbers, or a micro-batch finds far more or less than at the last look. What the cost model says is
-corrected by one factor, the time that the join really took.
+ever greater numbers, or a micro-batch finds far more or less than at the last look. Prices of the cost model are
+corrected by the time that joins really take on this machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from headrace.analysis.joins.calibration import Calibration, parts_of
 from headrace.analysis.joins.join_facts import FEW, Facts, Shape, Tally, facts_of
 from headrace.analysis.joins.migration_price import Way, price_of, ways
 from headrace.commands.command import Command, UseTree
@@ -36,7 +36,7 @@ from headrace.optimizer.joins.front import Limits
 from headrace.optimizer.joins.join_graph import port_set
 from headrace.optimizer.joins.search import search
 
-#: The price of what a join does, in seconds on one core, as measured without Spark. One factor corrects all of them.
+#: The price of what a join does, in seconds on one core, as measured without Spark. `Calibration` corrects them.
 COSTS = Costs(
     store=180e-9,
     search=160e-9,
@@ -47,8 +47,6 @@ COSTS = Costs(
     derived_byte=3e-9,  # encoded, and written to a file
     row=24.0,
 )
-#: The weight of the newest look in the factor, and its limits.
-_NEWEST, _LEAST, _MOST = 0.3, 0.05, 20.0
 #: The shortest and longest time between two looks, and the first (microseconds).
 _SHORTEST, _LONGEST, _FIRST = 2 * SECOND, 60 * SECOND, 10 * SECOND
 #: The time until the look that confirms another.
@@ -79,16 +77,17 @@ class BoxMemory(Struct, frozen=True):
     drift: Drift = Drift()
     has_drifted: bool = False
     choice: ChoiceMemory = ChoiceMemory()
-    factor: float | None = None
+    calibration: Calibration = Calibration()
     learned: Mapping[int, float] = {}
     changing: int | None = None
     view: View | None = None
 
 
 class PlanningMemory(Struct, frozen=True):
-    """What is remembered of each join."""
+    """What is remembered of each join, and of the machine: a new join begins with what another has learned."""
 
     boxes: Mapping[VertexId, BoxMemory] = {}
+    machine: Calibration = Calibration()
 
 
 class Box(Struct, frozen=True):
@@ -105,16 +104,17 @@ def plan_joins(
     memory: PlanningMemory, situation: Situation, boxes: Mapping[VertexId, Box]
 ) -> tuple[PlanningMemory, list[Command], list[Decision]]:
     """Decide which joins change their plans."""
-    kept = {name: known for name, known in memory.boxes.items() if name in boxes}
+    kept, machine = {name: known for name, known in memory.boxes.items() if name in boxes}, memory.machine
     commands: list[Command] = []
     decisions: list[Decision] = []
     for name, box in boxes.items():
         seen = situation.observation.boxes.get(name)
         if seen is not None and len(seen.ports) == box.shape.ports:
-            known, changes, reasons = _after(kept.get(name, BoxMemory()), name, box, seen, situation)
-            kept[name] = known
+            known = kept.get(name, BoxMemory(calibration=machine))
+            known, changes, reasons = _after(known, name, box, seen, situation)
+            kept[name], machine = known, known.calibration
             commands, decisions = commands + changes, decisions + reasons
-    return PlanningMemory(kept), commands, decisions
+    return PlanningMemory(kept, machine), commands, decisions
 
 
 def _after(
@@ -158,8 +158,8 @@ def _look(
 ) -> tuple[BoxMemory, list[Command], list[Decision]]:
     tally, time = memory.tally, situation.observation.time
     facts = facts_of(box.shape, tally, memory.learned)
-    factor = _factor(memory.factor, facts, tree, tally)
-    costs = calibrated(factor)
+    calibration = memory.calibration.after(parts_of(tally, COSTS), tally.busy)
+    costs = calibration.costs(COSTS)
     model = Model(facts.graph, costs)
     running, plans = model.plan(tree), search(model)
     latencies = _latencies(box, situation)
@@ -195,7 +195,7 @@ def _look(
         choice=choice
         if is_auto or not outcome.changes
         else replace(choice, changed=memory.choice.changed, is_unproved=False),
-        factor=factor,
+        calibration=calibration,
         learned={**memory.learned, **facts.learned},
         view=view,
     )
@@ -216,13 +216,6 @@ def _look(
 def is_automatic(running: Running, box: Box) -> bool:
     """Return whether the optimizer may change the plan of a join: nobody has turned it off, or set a plan."""
     return all(running.optimizer_of(query) == "auto" and query not in running.fixed_plans for query in box.queries)
-
-
-def calibrated(factor: float) -> Costs:
-    """Return the costs of this machine, given how long joins really take."""
-    return Costs(
-        **{field: value if field == "row" else value * factor for field, value in msgspec.structs.asdict(COSTS).items()}
-    )
 
 
 def limits_of(box: Box, situation: Situation, seen: BoxSeen) -> Limits:
@@ -276,19 +269,10 @@ def _waits(box: Box, situation: Situation) -> float:
     return waiting + (rows or max((observation.behind.get(name, 0.0) for name in streams), default=0.0))
 
 
-def _factor(before: float | None, facts: Facts, tree: Tree, tally: Tally) -> float:
-    """Return by how much the time of a join differs from that of the model, a mean that fades."""
-    expected = _in_memory(Model(facts.graph, COSTS), tree) * tally.seconds
-    if expected <= 0 or tally.busy <= 0:
-        return before or 1.0
-    seen = min(_MOST, max(_LEAST, tally.busy / expected))
-    return seen if before is None else before + _NEWEST * (seen - before)
-
-
 def _predicted(memory: BoxMemory, box: Box, tally: Tally, tree: Tree) -> float:
     """Return the work that samples alone, and the speed known so far, would let expect of a tree."""
     facts = facts_of(box.shape, replace(tally, steps={}), memory.learned)
-    return Model(facts.graph, calibrated(memory.factor or 1.0)).plan(tree).cpu
+    return Model(facts.graph, memory.calibration.costs(COSTS)).plan(tree).cpu
 
 
 def _in_memory(model: Model, tree: Tree) -> float:

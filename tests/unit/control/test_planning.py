@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from headrace.control.planning import boxes_of, calibrated, shape_of
+from headrace.control.planning import boxes_of, shape_of
 from headrace.control.policies import plan_choice
 from headrace.errors import NameFault, QueryError
 from headrace.model.time import SECOND
@@ -198,8 +198,3 @@ def test_the_joins_that_run_are_known_with_their_queries_and_windows(session):
     assert (box.names, box.queries, box.window, box.buckets) == (("a", "b", "c"), ("q",), 5.0, 2)
     (vertex,) = (v for v in running.queries[0].graph if isinstance(v.spec, MultiJoin))
     assert shape_of(vertex.spec).classes == ((0, 1, 2),)
-
-
-def test_one_factor_corrects_all_costs_but_not_the_sizes():
-    twice, once = calibrated(2.0), calibrated(1.0)
-    assert (twice.store, twice.step, twice.row) == (2 * once.store, 2 * once.step, once.row)
