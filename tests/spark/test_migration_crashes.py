@@ -35,7 +35,8 @@ POINTS = (
     "before the log",
     "after the log",
     "in a bucket",  # of the micro-batch that takes the change, after one bucket has saved its state
-    "in the delivery",  # of the same micro-batch
+    "before the delivery",  # of the same micro-batch
+    "in the delivery",
     "between portions",
 )
 
@@ -44,7 +45,7 @@ def write_streams(directory: Path) -> dict[str, pl.DataFrame]:
     """Three streams in small files, the first with some disorder within its skew."""
     rng, frames, count = np.random.default_rng(3), {}, LIMIT * FILES
     for name in "abc":
-        ts = np.sort(rng.integers(0, 12_000_000 * FILES, count))
+        ts = np.sort(rng.integers(0, 6_000_000 * FILES, count))
         if name == "a":
             ts = ts - rng.integers(0, 450_000, count)
         at = pl.Series(ts + 1_767_225_600_000_000).cast(pl.Datetime("us"))
@@ -87,6 +88,8 @@ def test_killed_at_each_point_of_a_change_of_plan_nothing_is_lost_or_repeated(tm
     decided = [each.decision for each in DecisionLog(checkpoint).all()]
     assert [each for each in decided if isinstance(each, ChangePlan)], "the optimizer changed the plan by itself"
     monkeypatch.delenv("EAGER")
+    process = start(checkpoint, script, "change=mjoin USING PARALLEL TRACK", "waiting", limit=LIMIT, path=FAIL_POINTS)
+    assert process.wait(120) == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]  # while two plans run
     monkeypatch.delenv("DIE_AT")
     both = "change=(x (y z)) USING PARALLEL TRACK"  # the process lives, and loses a worker while two plans run
     process = start(checkpoint, script, both, limit=LIMIT, path=FAIL_POINTS)

@@ -64,7 +64,7 @@ def die_if_changed(bucket, *arguments):
         die()
 
 
-def die_if_known(delivery, batch, reports, running, *arguments):
+def die_if_known(delivery, batch, handed, running, *arguments):
     if running.trees:
         die()
 
@@ -98,6 +98,8 @@ match os.environ.get("DIE_AT", ""):
     case "in a bucket":
         after(buckets.Bucket, "_use_tree", note_change)
         after(buckets.Bucket, "_save", die_if_changed)
+    case "before the delivery":
+        before(Delivery, "_write", die_if_known)  # all buckets have saved
     case "in the delivery":
         before(Delivery, "_remember", die_if_known)
     case "between portions":
