@@ -7,6 +7,7 @@ rows are derived chunks, which no process finds after a restart.
 import os
 import signal
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -79,14 +80,15 @@ def die_between(delivery, *arguments):
 
 def hurry():
     """Let the optimizer look at plans ten times per second, change them for any gain, and build a row at a time."""
-    planning._SHORTEST = planning._CONFIRMING = buckets.SAMPLED_EVERY = SECOND // 10
-    planning.BoxMemory = partial(planning.BoxMemory, sampling=Sampling(SECOND // 10, SECOND, SECOND // 10))
-    planning.FEW = 20
+    module: Any = planning  # its names are replaced
+    module._SHORTEST = module._CONFIRMING = buckets.SAMPLED_EVERY = SECOND // 10
+    module.BoxMemory = partial(module.BoxMemory, sampling=Sampling(SECOND // 10, SECOND, SECOND // 10))
+    module.FEW = 20
     free = {"step": 0.0, "store": 0.0, "stored_byte": 0.0, "derived_byte": 0.0}  # so that it stores something
-    planning.COSTS = replace(planning.COSTS, **free)
+    module.COSTS = replace(module.COSTS, **free)
     plan_choice.LEAST_WORK = plan_choice.RETURN = plan_choice.PAUSE = 0.0
-    planning.allowed_pause = lambda latencies: 0.0
-    planning.allowed_portion = lambda latencies: 1e-9
+    module.allowed_pause = lambda latencies: 0.0
+    module.allowed_portion = lambda latencies: 1e-9
     migration_price.LEAST_ROWS = 1
 
 
