@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Function
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import Select
 from headrace.model.page import Page
+from headrace.model.types import Type
 from headrace.plan.binding.binder import bind
 from headrace.session import Session, Started
 from headrace.testing.clock import VirtualClock
@@ -27,6 +29,9 @@ from headrace.testing.streams import page
 CATALOG = Catalog()
 for definition in STREAMS:
     CATALOG.add(definition)
+KEPT = "headrace.testing.migrations:is_kept"
+CATALOG.add(Function("kept", (Type.BIGINT,), Type.BOOLEAN, KEPT, "rows"))
+FUNCTION = f"CREATE FUNCTION kept(BIGINT) RETURNS BOOLEAN FROM PYTHON '{KEPT}'"
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "6"))
 
 
@@ -90,11 +95,13 @@ def joins(draw: st.DrawFn) -> str:
     a, b, c = (f"{stream.name} [{draw(window)}] AS {x}" for stream, x in zip(STREAMS, "xyz", strict=True))
     other = draw(st.sampled_from("xy"))
     residual = draw(st.sampled_from(["", " AND x.n <> z.n"]))
+    condition = draw(st.sampled_from(["", " WHERE kept(x.n)"]))
     on = f"x.item = y.item JOIN {c} ON {other}.item = z.item{residual}"
-    return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {a} JOIN {b} ON {on}"
+    return f"SELECT x.n AS a, y.n AS b, z.n AS c FROM {a} JOIN {b} ON {on}{condition}"
 
 
 PLANS = ("((x y) z)", "(x (y z))", "((x z) y)", "mjoin", "left-deep")
+LATE = ("", " late x")
 USING = ("MOVING STATE", "STEPWISE WITHIN '1 us'", "STEPWISE", "PARALLEL TRACK")
 
 
@@ -123,7 +130,7 @@ def run_changing(
         assert isinstance(session.deployment, LocalDeployment)
         session.deployment.clock = clock = VirtualClock(arrivals[0][0] if arrivals else 0)
         session.deployment.forgetful = buckets % 2 == 0
-        session.execute(stream_statements())
+        session.execute(f"{stream_statements()}; {FUNCTION}")
         (started,) = session.execute(f"CREATE QUERY live AS {text} INTO MEMORY")
         assert isinstance(started, Started)
         session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
@@ -131,6 +138,8 @@ def run_changing(
             plan, using = changes[number % len(changes)]
             if using == "PARALLEL TRACK" and "UNBOUNDED" in text:
                 using = "STEPWISE WITHIN '1 us'"
+            if plan.startswith("(") and "kept" in text:
+                plan += LATE[number // 2 % 2]
             if number % 2 == 0:
                 session.execute(f"ALTER QUERY live MIGRATE TO '{plan}' USING {using}")
             if more:

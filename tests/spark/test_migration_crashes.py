@@ -19,9 +19,10 @@ CREATE STREAM a (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 1 SECOND
   FROM FILES (path '{data}/a', format 'parquet');
 CREATE STREAM b (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at FROM FILES (path '{data}/b', format 'parquet');
 CREATE STREAM c (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at FROM FILES (path '{data}/c', format 'parquet');
+CREATE FUNCTION kept(INT) RETURNS BOOLEAN FROM PYTHON 'headrace.testing.migrations:is_kept';
 CREATE QUERY triples AS SELECT x.k, x.v AS a, y.v AS b, z.v AS c
   FROM a [RANGE 30 SECONDS] AS x JOIN b [RANGE 20 SECONDS] AS y ON x.k = y.k JOIN c [RANGE 40 SECONDS] AS z ON y.k = z.k
-  INTO FILES (path '{out}/triples', format 'parquet');
+  WHERE kept(z.v % 2) INTO FILES (path '{out}/triples', format 'parquet');
 """
 #: The windows of the streams, in seconds.
 WINDOWS = {"a": 30, "b": 20, "c": 40}
@@ -64,6 +65,7 @@ def triples(frames: dict[str, pl.DataFrame]) -> list:
         for name in "abc"
     )
     ends = [pl.col(f"at_{name}") + seconds * 1_000_000 for name, seconds in WINDOWS.items()]
+    z = z.filter(pl.col("c") % 2 != 1)
     met = x.join(y, on="k").join(z, on="k").filter(pl.max_horizontal("at_a", "at_b", "at_c") <= pl.min_horizontal(ends))
     return multiset(met.select("k", "a", "b", "c").to_dicts())
 
@@ -76,6 +78,7 @@ def test_killed_at_each_point_of_a_change_of_plan_nothing_is_lost_or_repeated(tm
     script.write_text(text)
     answers = {"triples": triples(frames)}
     assert len(answers["triples"]) > 200
+    monkeypatch.setenv("HEADRACE_ALLOW_PYTHON", "headrace.testing.migrations")
     monkeypatch.setenv("EAGER", "1")
     taken = []
     for point in POINTS:
@@ -88,10 +91,11 @@ def test_killed_at_each_point_of_a_change_of_plan_nothing_is_lost_or_repeated(tm
     decided = [each.decision for each in DecisionLog(checkpoint).all()]
     assert [each for each in decided if isinstance(each, ChangePlan)], "the optimizer changed the plan by itself"
     monkeypatch.delenv("EAGER")
-    process = start(checkpoint, script, "change=mjoin USING PARALLEL TRACK", "waiting", limit=LIMIT, path=FAIL_POINTS)
-    assert process.wait(120) == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]  # while two plans run
+    late = "change=(x y z) late z USING PARALLEL TRACK"  # killed while two plans run; a condition is pulled up
+    process = start(checkpoint, script, late, "waiting", limit=LIMIT, path=FAIL_POINTS)
+    assert process.wait(120) == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]
     monkeypatch.delenv("DIE_AT")
-    both = "change=(x (y z)) USING PARALLEL TRACK"  # the process lives, and loses a worker while two plans run
+    both = "change=(x (y z)) USING PARALLEL TRACK"  # pushed down; the process lives, and loses a worker meanwhile
     process = start(checkpoint, script, both, limit=LIMIT, path=FAIL_POINTS)
     wait_for_batches(checkpoint, 2, is_over=ended(process))
     for worker in workers_of(process.pid)[:1]:

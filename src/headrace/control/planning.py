@@ -134,7 +134,8 @@ def _after(
         return replace(memory, changing=memory.changing or time), [], []
     if memory.changing is not None:  # the change is through; what was counted meanwhile belongs to no plan
         choice = ended(memory.choice, (time - memory.changing) / SECOND)
-        return replace(memory, changing=None, choice=choice, tally=Tally(widths=tally.widths), looked=time), [], []
+        tally = tally.begun_again(keeps_samples=False)
+        return replace(memory, changing=None, choice=choice, tally=tally, looked=time), [], []
     limits = limits_of(box, situation, seen)
     is_auto = is_automatic(situation.running, box)
     is_short = is_near(_size(box, seen, situation), limits.memory)
@@ -158,7 +159,7 @@ def _look(
 ) -> tuple[BoxMemory, list[Command], list[Decision]]:
     tally, time = memory.tally, situation.observation.time
     facts = facts_of(box.shape, tally, memory.learned)
-    calibration = memory.calibration.after(parts_of(tally, COSTS), tally.busy)
+    calibration = memory.calibration.after(parts_of(tally, COSTS), tally.busy - tally.testing)
     costs = calibration.costs(COSTS)
     model = Model(facts.graph, costs)
     running, plans = model.plan(tree), search(model)
@@ -189,7 +190,7 @@ def _look(
     is_auto = is_automatic(situation.running, box)
     memory = replace(
         memory,
-        tally=Tally(widths=tally.widths, sampled=tally.sampled, samples=tally.samples),
+        tally=tally.begun_again(keeps_samples=True),
         looked=time,
         sampling=memory.sampling.after(running.cpu),
         choice=choice
@@ -302,7 +303,8 @@ def shape_of(spec: MultiJoin) -> Shape:
     classes = tuple(tuple(port for port, expr in enumerate(members) if expr is not None) for members in spec.classes)
     owners = {name: port for port, names in enumerate(spec.names) for name in names}
     terms = (port_set({owners[name] for name in columns(term) if name in owners}) for term in spec.terms)
-    return Shape(len(spec.inputs), classes, tuple(ports for ports in terms if ports))
+    between = tuple(ports for ports in terms if ports & (ports - 1))
+    return Shape(len(spec.inputs), classes, between, tuple(sorted(spec.conditions)))
 
 
 def labels_of(spec: MultiJoin) -> tuple[str, ...]:

@@ -3,6 +3,8 @@
 A leaf is an input, by its port. A branch joins what its children give, two or more. A tree of two levels, `(a b c)`, is
 an MJoin: each tuple searches the states of all other inputs, and nothing in between is stored. A tree whose branches
 have two children is a tree of binary joins.
+
+A condition on one input that takes long is tested on its tuples, or late, on results: `((a b) c) late a`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.errors import NameFault, QueryError, SyntaxFault
 
@@ -20,11 +23,13 @@ class Branch(Struct, frozen=True, omit_defaults=True):
     """A join of its children; port sets of different children are disjoint.
 
     `orders` says, child by child, in which order its tuples search the other children, which are given by their places.
-    Without it each child searches the others as they are listed.
+    Without it each child searches the others as they are listed. `late` are the ports whose own conditions are tested
+    on results, in ascending order; the root of a tree has them.
     """
 
     children: tuple[Tree, ...]
     orders: tuple[tuple[int, ...], ...] = ()
+    late: tuple[int, ...] = ()
 
     def order(self, place: int) -> tuple[int, ...]:
         """Return the places of the other children in the order in which the child at this place searches them."""
@@ -49,6 +54,16 @@ def branches(tree: Tree) -> tuple[Branch, ...]:
     return (*(branch for child in tree.children for branch in branches(child)), tree)
 
 
+def late_ports(tree: Tree) -> tuple[int, ...]:
+    """Return the ports whose own conditions are tested on results."""
+    return () if isinstance(tree, int) else tree.late
+
+
+def with_late(tree: Tree, late: Iterable[int]) -> Tree:
+    """Return the tree with the own conditions of these ports tested on results."""
+    return tree if isinstance(tree, int) else replace(tree, late=tuple(sorted(late)))
+
+
 def flat(count: int) -> Branch:
     """Return the MJoin of so many inputs: `(a b c d)`."""
     return Branch(tuple(range(count)))
@@ -70,7 +85,8 @@ def canonical(tree: Tree) -> Tree:
     """
     if isinstance(tree, int):
         return tree
-    return Branch(tuple(sorted(map(canonical, tree.children), key=lambda child: min(ports(child)))))
+    children = tuple(sorted(map(canonical, tree.children), key=lambda child: min(ports(child))))
+    return Branch(children, late=tree.late)
 
 
 def all_trees(inputs: Sequence[int]) -> Iterator[Tree]:
@@ -95,6 +111,8 @@ def check(tree: Tree, count: int) -> None:
         places = [[place for place in range(size) if place != child] for child in range(size)]
         if branch.orders and [sorted(order) for order in branch.orders] != places:
             raise QueryError("a search order of a join tree names each of the other inputs once")
+        if branch.late and (branch is not tree or not set(branch.late) <= set(range(count))):
+            raise QueryError("conditions on inputs of a join are tested late by the whole join")
 
 
 def format_tree(tree: Tree, names: Sequence[str]) -> str:
@@ -102,7 +120,8 @@ def format_tree(tree: Tree, names: Sequence[str]) -> str:
     if isinstance(tree, int):
         name = names[tree]
         return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
-    return f"({' '.join(format_tree(child, names) for child in tree.children)})"
+    shown = f"({' '.join(format_tree(child, names) for child in tree.children)})"
+    return " ".join([shown, *((_LATE, *(format_tree(port, names) for port in tree.late)) if tree.late else ())])
 
 
 def parse_tree(text: str, names: Sequence[str]) -> Tree:
@@ -111,8 +130,13 @@ def parse_tree(text: str, names: Sequence[str]) -> Tree:
     known = {name.lower(): port for port, name in enumerate(names)}
     open_branches: list[list[Tree]] = [[]]
     used: set[int] = set()
+    late: set[int] | None = None
     for word in _words(text):
-        if word == "(":
+        if late is not None:
+            late.add(_port(word, known, names))
+        elif word.lower() == _LATE and len(open_branches) == 1 and open_branches[0]:
+            late = set()
+        elif word == "(":
             open_branches.append([])
         elif word == ")":
             children = open_branches.pop()
@@ -134,9 +158,13 @@ def parse_tree(text: str, names: Sequence[str]) -> Tree:
         raise NameFault(f"the plan {shown} lacks {', '.join(missing)}", hint=_example(names))
     if len(open_branches[0]) != 1:
         raise SyntaxFault(f"the plan {shown} is not one join", hint=_example(names))
-    return open_branches[0][0]
+    if late is not None and not late:
+        raise SyntaxFault(f"the plan {shown} does not say whose conditions are tested late", hint=_example(names))
+    return with_late(open_branches[0][0], late or ())
 
 
+#: Between a tree and the inputs whose conditions are tested on results.
+_LATE = "late"
 _SHOWN = 80  # characters of a wrong text that a message repeats
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _WORD = re.compile(r'\s+|(?P<word>[()]|[^\W\d]\w*|"(?:[^"]|"")+")')

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headrace.model.expressions.expression import Call, Column, Expr, columns, conjuncts, substitute
+from headrace.model.expressions.expression import Call, Column, Expr, columns, conjunction, conjuncts, substitute, walk
+from headrace.model.python_function import calls_python
 from headrace.model.schema import HIDDEN
 from headrace.model.types import Type
 from headrace.model.window import Extent
@@ -35,9 +36,12 @@ def gather_joins(plan: Node) -> Node:
                 Scan b                                     Scan c
               Scan c
 
-    Left as they are: two inputs, which have one plan only; outer joins, windows of rows and joins with a manner; joins
-    whose conditions read the timestamp; joins without a key that all inputs have, which need an exchange in between;
-    and all before a union with a pace, where the order of arrival decides.
+    A condition on one input that calls a user's function becomes part of the join, which then tests it on tuples or on
+    results; so joins of two inputs have two plans as well.
+
+    Left as they are: other joins of two inputs, which have one plan only; outer joins, windows of rows and joins with a
+    manner; joins whose conditions read the timestamp; joins without a key that all inputs have, which need an exchange
+    in between; and all before a union with a pace, where the order of arrival decides.
     """
     return _Gathering().gather(plan)
 
@@ -140,12 +144,16 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _Flat:
-    """Joins as one: the inputs, all conditions over the names of joined rows, and the columns that come out."""
+    """Joins as one: the inputs, all conditions over the names of joined rows, and the columns that come out.
+
+    `is_movable` if some condition can be tested on tuples or on results.
+    """
 
     leaves: tuple[_Leaf, ...]
     keys: tuple[tuple[Expr, Expr], ...]
     terms: tuple[Expr, ...]
     visible: Mapping[str, Expr]
+    is_movable: bool = False
 
 
 def _flat(node: Node, extent: Extent | None, label: str, taken: set[str], wanted: Sequence[str]) -> _Flat:
@@ -154,15 +162,44 @@ def _flat(node: Node, extent: Extent | None, label: str, taken: set[str], wanted
     if inner is not None:
         taken.update(name for leaf in inner.leaves for name in leaf.names)
         return inner
-    names = []
-    for name in wanted:
-        unique = name
-        while unique in taken:
-            unique += "_"
-        taken.add(unique)
-        names.append(unique)
+    visible = node.schema.names
+    node, conditions = _lifted(node)
+    names = [_unique(name, taken) for name in (*wanted, *node.schema.names[len(visible) :])]
     columns_ = {f.name: Column(new, f.type) for f, new in zip(node.schema, names, strict=True)}
-    return _Flat((_Leaf(node, extent, label, tuple(names)),), (), (), columns_)
+    terms = tuple(substitute(term, columns_) for term in conditions)
+    shown = {name: columns_[name] for name in visible}
+    return _Flat((_Leaf(node, extent, label, tuple(names)),), (), terms, shown, is_movable=bool(terms))
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, and take it."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _lifted(node: Node) -> tuple[Node, tuple[Expr, ...]]:
+    """Return an input without conditions that may take long, and these; columns that only they read come last."""
+    match node:
+        case nodes.Filter(input=below, predicate=predicate):
+            found = [term for term in conjuncts(predicate) if calls_python(term) and columns(term).isdisjoint(HIDDEN)]
+            cheap = conjunction(tuple(term for term in conjuncts(predicate) if term not in found))
+            return (below if cheap is None else nodes.Filter(below, cheap)) if found else node, tuple(found)
+        case nodes.Project(input=below, columns=picked) if all(isinstance(expr, Column) for _, expr in picked):
+            inner, terms = _lifted(below)
+            if not terms:
+                return node, ()
+            known = {expr.name: Column(name, expr.type) for name, expr in picked if isinstance(expr, Column)}
+            taken, more = {name for name, _ in picked}, list[tuple[str, Expr]]()
+            for column in dict.fromkeys(part for term in terms for part in walk(term) if isinstance(part, Column)):
+                if column.name not in known:
+                    unique = _unique(column.name, taken)
+                    more.append((unique, column))
+                    known[column.name] = Column(unique, column.type)
+            return nodes.Project(inner, (*picked, *more)), tuple(substitute(term, known) for term in terms)
+        case _:
+            return node, ()
 
 
 def _looked_through(node: Node) -> _Flat | None:
@@ -175,13 +212,13 @@ def _looked_through(node: Node) -> _Flat | None:
             if inner is None:
                 return None
             terms = tuple(substitute(term, inner.visible) for term in conjuncts(predicate))
-            return _Flat(inner.leaves, inner.keys, (*inner.terms, *terms), inner.visible)
+            return replace(inner, terms=(*inner.terms, *terms))
         case nodes.Project(input=below, columns=computed) if all(isinstance(expr, Column) for _, expr in computed):
             inner = _looked_through(below)
             if inner is None or any(columns(expr) - inner.visible.keys() for _, expr in computed):
                 return None
             visible = {name: substitute(expr, inner.visible) for name, expr in computed}
-            return _Flat(inner.leaves, inner.keys, inner.terms, visible)
+            return replace(inner, visible=visible)
         case _:
             return None
 
@@ -207,6 +244,7 @@ def _flat_join(node: nodes.Join) -> _Flat | None:
         (*left.keys, *right.keys, *keys),
         (*left.terms, *right.terms, *terms),
         visible,
+        left.is_movable or right.is_movable,
     )
 
 
@@ -216,7 +254,9 @@ def _names(flat: _Flat) -> list[str]:
 
 def _box(flat: _Flat) -> nodes.MultiJoin | None:
     """Return the node for joins, if there is more than one plan for them and a key that all inputs have."""
-    if len(flat.leaves) < 3 or any(key.type not in _KEYS for pair in flat.keys for key in pair):
+    if len(flat.leaves) < (2 if flat.is_movable else 3) or any(
+        key.type not in _KEYS for pair in flat.keys for key in pair
+    ):
         return None
     port_of = {name: port for port, leaf in enumerate(flat.leaves) for name in leaf.names}
     groups: list[dict[Expr, int]] = []  # members of a class, with their ports

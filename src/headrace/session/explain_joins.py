@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from headrace.commands.command import AddQuery, UseTree
 from headrace.control.planning import labels_of
 from headrace.graph.graph import Graph, VertexId
-from headrace.model.join_tree import Tree, format_tree, left_deep
+from headrace.model.expressions.text import format_expr
+from headrace.model.join_tree import Tree, format_tree, late_ports, left_deep
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.optimizer.gathering import ungathered
 from headrace.plan.nodes import Node
@@ -27,9 +28,18 @@ def explain_joins(plan: Node, graph: Graph, query: AddQuery | None, trees: Mappi
             used = trees.get(running[spec]) if spec in running else None
             tree = left_deep(range(len(labels))) if used is None else used.tree
             verb = "runs" if spec in running else "begins"
-            parts.append("\n".join([f"join {verb} as {format_tree(tree, labels)}", *_drawn(tree, labels)]))
+            lines = [f"join {verb} as {format_tree(tree, labels)}", *_drawn(tree, labels), *_tested(tree, spec)]
+            parts.append("\n".join(lines))
     parts += [f"{', '.join(kept.labels)} are joined in the order of FROM: {kept.why}" for kept in ungathered(plan)]
     return "\n\n".join(parts)
+
+
+def _tested(tree: Tree, spec: MultiJoin) -> Iterator[str]:
+    """Yield a line for each condition on one input that may be tested on its tuples or on results."""
+    for port, terms in sorted(spec.conditions.items()):
+        where = "on results" if port in late_ports(tree) else f"on tuples of {labels_of(spec)[port]}"
+        for term in terms:
+            yield f"  {format_expr(term)} is tested {where}"
 
 
 def _drawn(tree: Tree, labels: tuple[str, ...], indent: str = "  ", *, is_root: bool = True) -> Iterator[str]:

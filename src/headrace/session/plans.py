@@ -12,7 +12,7 @@ from headrace.errors import HeadraceError, QueryError
 from headrace.graph.graph import Vertex, VertexId
 from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import Migrate
-from headrace.model.join_tree import Tree, flat, left_deep, parse_tree
+from headrace.model.join_tree import Tree, flat, late_ports, left_deep, parse_tree
 from headrace.model.time import MILLISECOND
 from headrace.operators.multijoin.seen import BoxSeen, How
 from headrace.operators.specs import Join, MultiJoin, RowsJoin, SequenceJoin
@@ -121,11 +121,22 @@ def _trees(boxes: list[Vertex], plan: Name) -> list[tuple[Vertex, Tree]]:
     for box in boxes:
         assert isinstance(box.spec, MultiJoin)
         try:
-            return [(box, parse_tree(plan.text, box.spec.labels))]
+            tree = parse_tree(plan.text, box.spec.labels)
+            _check_late(tree, box.spec)
+            return [(box, tree)]
         except QueryError as error:
             error.span = plan.span
             faults.append(error)
     raise faults[0]
+
+
+def _check_late(tree: Tree, spec: MultiJoin) -> None:
+    for port in late_ports(tree):
+        if port not in spec.conditions:
+            raise QueryError(
+                f"no condition on {spec.labels[port]} can be tested late",
+                hint="conditions on one input that call a function of your own can; see docs/plans.md",
+            )
 
 
 def _check_parallel(spec: MultiJoin, plan: Name) -> None:

@@ -9,11 +9,12 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from headrace.model.expressions.expression import Call, Column, Expr
-from headrace.model.join_tree import Branch, Tree, all_trees, branches, ports
+from headrace.model.join_tree import Branch, Tree, all_trees, branches, ports, with_late
 from headrace.model.page import Element, Page, Punctuation, page_of
+from headrace.model.python_function import function_name
 from headrace.model.schema import EXPIRY, TS, Field, Schema
 from headrace.model.time import END
 from headrace.model.types import Type
@@ -26,8 +27,8 @@ from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.multijoin.tracks import OldTrack, Range, Track
 from headrace.operators.operator import DERIVED
 
-Shape: TypeAlias = Literal["one key", "chain", "star", "cycle", "cross", "two keys", "text", "terms"]
-SHAPES: tuple[Shape, ...] = ("one key", "chain", "star", "cycle", "cross", "two keys", "text", "terms")
+Shape: TypeAlias = Literal["one key", "chain", "star", "cycle", "cross", "two keys", "text", "terms", "conditions"]
+SHAPES: tuple[Shape, ...] = get_args(Shape)
 STRATEGIES: tuple[How, ...] = ("moving", "stepwise", "parallel")
 SCHEMA = Schema((Field("id", Type.BIGINT), Field("k", Type.BIGINT), Field("j", Type.BIGINT), Field("s", Type.STRING)))
 
@@ -63,8 +64,16 @@ def join_of(shape: Shape, spans: Sequence[int | None]) -> MultiJoin:
         case "terms":
             less = Call("<", (Column("j0", Type.BIGINT), Column(f"j{count - 1}", Type.BIGINT)), Type.BOOLEAN)
             terms = (less, Call("<>", (Column("id1", Type.BIGINT), Column("id2", Type.BIGINT)), Type.BOOLEAN))
+        case "conditions":
+            kept = function_name("rows", f"{__name__}:is_kept")
+            terms = tuple(Call(kept, (Column(f"j{port}", Type.BIGINT),), Type.BOOLEAN) for port in (0, count - 1))
     extents = tuple(Extent(span=span) for span in spans)
     return MultiJoin((SCHEMA,) * count, names, extents, classes, terms, expiry=True)
+
+
+def is_kept(value: int) -> bool:
+    """Return what the conditions on single inputs say, which may be tested on tuples or on results."""
+    return value != 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,9 @@ def _satisfies(spec: MultiJoin, parts: Sequence[Tuple]) -> bool:
 
 def _holds(term: Expr, row: dict[str, Any]) -> bool:
     assert isinstance(term, Call)
+    if len(term.args) == 1:
+        (value,) = (row[arg.name] for arg in term.args if isinstance(arg, Column))
+        return value is not None and is_kept(value)
     left, right = (row[arg.name] for arg in term.args if isinstance(arg, Column))
     return left is not None and right is not None and (left < right if term.function == "<" else left != right)
 
@@ -133,9 +145,10 @@ class Run:
         self.take(self.operator.on_punctuation(port, Punctuation(bound)))
 
     def change(self, tree: Tree, how: How, portion: int) -> None:
-        """Change the tree."""
+        """Change the tree, and where conditions on single inputs are tested: on results every other time."""
         self.changes += 1
-        self.operator.use(self.changes, tree, how, portion)
+        late = [port for port in sorted(self.spec.conditions) if (self.changes >> (port > 0)) & 1]
+        self.operator.use(self.changes, with_late(tree, late), how, portion)
 
     def restore(self, *, loses_derived: bool = False) -> None:
         """Go on with a new operator from the saved state, perhaps without what follows from the rest."""
@@ -291,6 +304,13 @@ class NoEpochs(MultiJoinOperator):
 
     def _built_from(self) -> Track:
         return Track()
+
+
+class TrustsStoredRows(MultiJoinOperator):
+    """Wrong: when conditions are tested on tuples again, stored rows count as tested."""
+
+    def _untested_under(self, tree: Tree) -> dict[int, int]:
+        return {}
 
 
 class _WithoutRootRule(OldTrack):

@@ -35,12 +35,12 @@ def session(tmp_path):
         yield opened
 
 
-def run(session, seconds, hot="ab", begin=0, streams="abc"):
+def run(session, seconds, hot="ab", begin=0, streams="abc", few=5):
     """Push tuples for some seconds: two streams have few keys, the third has many, so pairs with it are rare."""
     host, chance = local_host(session), random.Random(begin)
     for second in range(begin, begin + seconds):
         for name in streams:
-            keys = 5 if name in hot else 400
+            keys = few if name in hot else 400
             rows = [
                 {"at": EPOCH + dt.timedelta(seconds=second, milliseconds=20 * i), "k": chance.randrange(keys), "v": i}
                 for i in range(50)
@@ -103,6 +103,42 @@ def test_a_stream_that_is_silent_from_the_start_and_later_again_changes_no_resul
         assert changes(other) == []
         assert changes(session), "the data that come in the middle call for another plan"
         assert results(session) == results(other)
+
+
+SLOW = """
+CREATE FUNCTION slow(INT) RETURNS BOOLEAN FROM PYTHON 'slow_code:slow';
+CREATE QUERY q AS SELECT a.k AS k, b.v AS y FROM a [RANGE 1 SECONDS], b [RANGE 1 SECONDS] WHERE a.k = b.k AND slow(a.v)
+  INTO MEMORY;
+"""
+
+
+@pytest.mark.slow
+def test_a_condition_that_takes_long_is_tested_late_while_results_are_few(eager, tmp_path, monkeypatch):
+    (tmp_path / "slow_code.py").write_text("def slow(v):\n    return sum(range(25000 + v)) % 2 == 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("HEADRACE_ALLOW_PYTHON", "slow_code")
+    found = {}
+    for optimizer in ("off", "auto"):
+        with Session(tmp_path / optimizer, host="local", buckets=2) as session:
+            local_host(session).clock = VirtualClock(1_767_225_600 * SECOND)
+            session.execute(STREAMS + SLOW + f"ALTER SYSTEM SET optimizer = '{optimizer}'")
+            for begin, hot in ((0, "b"), (18, "ab")):  # results are few at first, and many later
+                run(session, 18, hot, begin, "ab", few=25)
+                if optimizer == "auto" and hot == "b":
+                    (plans,) = session.execute("EXPLAIN PLANS q")
+                    (running,) = (line for line in plans.text.splitlines() if "runs now" in line)
+                    assert running.startswith("(a b) late a ")
+            decided = changes(session)
+            found[optimizer] = results(session)
+            if optimizer == "off":
+                assert decided == []
+            else:
+                assert [change.partition(",")[0] for change in decided] == [
+                    "run its join as (a b) late a instead of (a b)",
+                    "run its join as (a b) instead of (a b) late a",
+                ]
+    assert found["auto"] == found["off"]
+    assert len(found["auto"]) > 1000
 
 
 def test_one_query_is_left_alone_if_its_optimizer_is_off(eager, session):

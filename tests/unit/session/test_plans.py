@@ -296,3 +296,34 @@ def test_explain_says_nothing_of_joins_of_two_inputs(session: Session) -> None:
     shown = explained(session, "SELECT a.v AS x FROM a [RANGE 5 SECONDS] JOIN b [RANGE 5 SECONDS] ON a.k = b.k")
     assert "order of FROM" not in shown
     assert "stored pairs" not in shown
+
+
+LATE = f"""CREATE FUNCTION kept(INT) RETURNS BOOLEAN FROM PYTHON 'headrace.testing.migrations:is_kept';
+CREATE QUERY q AS {JOIN} WHERE kept(y.k) AND y.v > 0 INTO MEMORY"""
+
+
+def test_a_condition_with_a_function_of_the_user_is_tested_where_the_plan_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_ALLOW_PYTHON", "headrace.testing.migrations")
+    with Session(tmp_path / "run", host="local", buckets=2) as session:
+        session.execute(STREAMS + LATE)
+        assert "is tested on tuples of y" in explained(session, "q")
+        assert "v > 0" not in explained(session, "q").partition("join begins")[2], "what is cheap comes first"
+        feed(session, 0)
+        for start, plan in ((10, "((x y) z) late y"), (20, "(x y z)"), (30, "(x y z) LATE Y")):
+            session.execute(f"ALTER QUERY q MIGRATE TO '{plan}'")
+            feed(session, start)
+            assert listed(session, "PLANS")[0]["plan"] == plan.lower()
+        assert "is tested on results" in explained(session, "q")
+        for plan, error in (
+            ("(x y z) late", SyntaxFault),
+            ("(x y z) late w", NameFault),
+            ("(x y z) late x", QueryError),
+        ):
+            with pytest.raises(error) as raised:
+                session.execute(f"ALTER QUERY q SET plan = '{plan}'")
+            assert raised.value.hint
+        session.drain()
+        kept = Counter({row: n for row, n in expected(40).items() if (row[1] - 100 + 1) % 4 != 1})
+        assert results(session) == kept

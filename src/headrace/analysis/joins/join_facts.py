@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from headrace.model.join_tree import Tree
+from headrace.model.join_tree import Tree, late_ports
 from headrace.operators.multijoin.seen import BoxSeen, KeySample
 from headrace.optimizer.joins.join_graph import (
+    Condition,
     Estimates,
     JoinGraph,
     KeyClass,
@@ -29,6 +31,8 @@ from headrace.optimizer.joins.join_graph import (
 
 #: The selectivity of a condition that nothing has measured.
 UNKNOWN_TERM = 0.5
+#: The seconds of a call of a user's function that nothing has measured.
+UNKNOWN_PRICE = 2e-6
 #: Keys of a class of which nothing is known.
 UNKNOWN_KEYS = 100.0
 #: Rows that must have searched a state before what they found counts.
@@ -38,18 +42,23 @@ SMALL = 0.05
 
 
 class Shape(Struct, frozen=True):
-    """What a join of several inputs joins: the ports of each key class, and port sets of the other conditions."""
+    """What a join of several inputs joins: the ports of each key class, and port sets of the other conditions.
+
+    `conditions` are the ports with conditions that can be tested on tuples or on results.
+    """
 
     ports: int
     classes: tuple[tuple[int, ...], ...] = ()
     terms: tuple[int, ...] = ()
+    conditions: tuple[int, ...] = ()
 
 
 class Tally(Struct, frozen=True):
     """What one join did over some time: sums of its reports, and the newest of what is a state.
 
     `pages` are micro-batches in which an input had tuples. Sizes and samples come with some reports only; `sampled` are
-    the rows that were held then.
+    the rows that were held then. `conditions` are rows tested, rows passed and seconds by port, of this time and, with
+    less weight, of earlier ones; `testing` are the seconds of this time.
     """
 
     seconds: float = 0.0
@@ -64,6 +73,8 @@ class Tally(Struct, frozen=True):
     busy: float = 0.0
     tree: Tree | None = None
     samples: tuple[KeySample, ...] = ()
+    conditions: Mapping[int, tuple[float, float, float]] = {}
+    testing: float = 0.0
 
     def after(self, seen: BoxSeen, seconds: float) -> Tally:
         """Return the tally with one more report, which comes some seconds after the one before."""
@@ -74,6 +85,10 @@ class Tally(Struct, frozen=True):
         for name, step in seen.steps.items():
             searched, matched = steps.get(name, (0, 0))
             steps[name] = searched + step.searched, matched + step.matched
+        conditions = dict(self.conditions)
+        for port, seen_of in seen.conditions.items():
+            tested, passed, busy = conditions.get(port, (0.0, 0.0, 0.0))
+            conditions[port] = tested + seen_of.tested, passed + seen_of.passed, busy + seen_of.busy_ns / 1e9
         return Tally(
             self.seconds + seconds,
             self.reports + 1,
@@ -87,7 +102,16 @@ class Tally(Struct, frozen=True):
             self.busy + seen.busy_ns / 1e9,
             seen.tree,
             tuple(seen.samples) or self.samples,
+            conditions,
+            self.testing + sum(seen_of.busy_ns for seen_of in seen.conditions.values()) / 1e9,
         )
+
+    def begun_again(self, *, keeps_samples: bool) -> Tally:
+        """Return the tally with which the next time begins."""
+        half = {port: (tested / 2, passed / 2, busy / 2) for port, (tested, passed, busy) in self.conditions.items()}
+        if keeps_samples:
+            return Tally(widths=self.widths, sampled=self.sampled, samples=self.samples, conditions=half)
+        return Tally(widths=self.widths, conditions=half)
 
 
 class Facts(Struct, frozen=True):
@@ -101,10 +125,13 @@ class Facts(Struct, frozen=True):
 def facts_of(shape: Shape, tally: Tally, learned: Mapping[int, float] | None = None) -> Facts:
     """Return the join graph of what was counted; `learned` are corrections of earlier times, by port set."""
     seconds = max(tally.seconds, 1e-9)
+    conditions = tuple(_condition(port, tally) for port in shape.conditions)
+    passing = {condition.port: condition.selectivity for condition in conditions}
+    late = late_ports(tally.tree) if tally.tree is not None else ()
     streams = tuple(
         Stream(
-            rate=tally.taken[port] / seconds,
-            held=float(tally.held[port]),
+            rate=tally.taken[port] / seconds * passing.get(port, 1.0),
+            held=float(tally.held[port]) * (passing.get(port, 1.0) if port in late else 1.0),
             width=tally.widths[port],
             pages=tally.pages[port] / seconds,
         )
@@ -112,9 +139,9 @@ def facts_of(shape: Shape, tally: Tally, learned: Mapping[int, float] | None = N
     )
     sampled = [_key_class(place, ports, tally) for place, ports in enumerate(shape.classes)]
     classes = tuple(known or uniform(ports, UNKNOWN_KEYS) for known, ports in zip(sampled, shape.classes, strict=True))
-    graph = JoinGraph(streams, classes, tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms))
-    corrections = _corrections(graph, tally.steps, learned or {})
-    corrected = JoinGraph(streams, classes, (*graph.terms, *(Term(ports, share) for ports, share in corrections)))
+    graph = JoinGraph(streams, classes, tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms), conditions)
+    corrections = _corrections(graph.testing_late(late), tally.steps, learned or {})
+    corrected = replace(graph, terms=(*graph.terms, *(Term(ports, share) for ports, share in corrections)))
     terms = {ports: share for ports, share in corrections if any(not term & ~ports for term in shape.terms)}
     return Facts(corrected, all(known is not None for known in sampled), terms)
 
@@ -123,7 +150,17 @@ def assumed(shape: Shape, rates: Sequence[float], held: Sequence[float], width: 
     """Return the join graph of a join of which only rates and windows are known, or assumed."""
     streams = tuple(Stream(rate, rows, width, 1.0) for rate, rows in zip(rates, held, strict=True))
     classes = tuple(uniform(ports, UNKNOWN_KEYS) for ports in shape.classes)
-    return Facts(JoinGraph(streams, classes, tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms)), False)
+    terms = tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms)
+    conditions = tuple(Condition(port, UNKNOWN_TERM, UNKNOWN_PRICE) for port in shape.conditions)
+    return Facts(JoinGraph(streams, classes, terms, conditions), False)
+
+
+def _condition(port: int, tally: Tally) -> Condition:
+    """Return what is known of the conditions of a port; what nothing has measured takes no time."""
+    tested, passed, busy = tally.conditions.get(port, (0.0, 0.0, 0.0))
+    if tested < 1:
+        return Condition(port, UNKNOWN_TERM, 0.0)
+    return Condition(port, max(passed, 0.5) / tested, busy / tested)
 
 
 def _key_class(place: int, ports: Sequence[int], tally: Tally) -> KeyClass | None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from headrace.model.join_tree import Tree, branches, ports
+from headrace.model.join_tree import Tree, branches, late_ports, ports
 from headrace.operators.multijoin.seen import How
 from headrace.optimizer.joins.cost import Model, blocks_of
 from headrace.optimizer.joins.join_graph import members, port_set
@@ -46,7 +46,7 @@ class Way(Struct, frozen=True):
 def price_of(model: Model, old: Tree, new: Tree, *, buckets: int = 1) -> Price:
     """Return what it takes to fill the states of a new tree from those of the old one."""
     have, wanted = states(model, old), states(model, new)
-    estimates, costs = model.estimates, model.costs
+    estimates, costs = model.testing_late(late_ports(new)).estimates, model.costs
     rows = size = work = 0.0
     for state, key in wanted.items():
         if have.get(state) == key:
@@ -69,7 +69,7 @@ def ways(
 
     `portion` is how much longer a micro-batch may take for a stepwise change.
     """
-    estimates, costs = model.estimates, model.costs
+    estimates, costs = model.testing_late(late_ports(new)).estimates, model.costs
     have, wanted = states(model, old), states(model, new)
     missing = [state for state in wanted if state not in have]
     upkeep = sum(estimates.rate(state) for state in missing) * costs.store

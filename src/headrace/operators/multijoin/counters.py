@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.operators.multijoin.seen import BoxSeen, StepSeen
+from headrace.operators.multijoin.seen import BoxSeen, ConditionSeen, StepSeen
 
 
 class Counters:
@@ -22,6 +22,12 @@ class Counters:
         """Count rows that come out of a search."""
         self._steps.setdefault(step, [0, 0])[1] += rows
 
+    def tested(self, port: int, rows: int, passed: int, busy_ns: int) -> None:
+        """Count rows on which the conditions of an input were tested, and the time that it took."""
+        counts = self._conditions.setdefault(port, [0, 0, 0])
+        for place, more in enumerate((rows, passed, busy_ns)):
+            counts[place] += more
+
     def report(self, **more: Any) -> BoxSeen:
         """Return the counts, with what else there is to tell, and begin again."""
         seen = BoxSeen(
@@ -30,6 +36,7 @@ class Counters:
             built=self.built,
             purged=self.purged,
             out=self.out,
+            conditions={port: ConditionSeen(*counts) for port, counts in self._conditions.items()},
             **more,
         )
         self._clear()
@@ -39,3 +46,4 @@ class Counters:
         self.taken = [0] * self._ports
         self.stored = self.built = self.purged = self.out = 0
         self._steps: dict[str, list[int]] = {}
+        self._conditions: dict[int, list[int]] = {}

@@ -7,6 +7,7 @@ they are joined with now. So every state of every tree can be computed from thos
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -15,7 +16,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from headrace.model.join_tree import Tree, check, left_deep
+from headrace.model.join_tree import Tree, check, late_ports, left_deep
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.schema import EXPIRY, TS
@@ -51,12 +52,22 @@ class Migration(Struct, frozen=True, omit_defaults=True):
 
 
 class Setting(Struct, frozen=True, omit_defaults=True):
-    """What the state belongs to: the tree, the last change of plan, the epoch of new rows, and what is under way."""
+    """What the state belongs to: the tree, the last change of plan, the epoch of new rows, and what is under way.
+
+    `untested` are inputs whose conditions were tested on results before: rows of theirs that expire until this time may
+    fail them.
+    """
 
     tree: Tree
     number: int = 0
     epoch: int = 0
     migration: Migration | None = None
+    untested: dict[int, int] = {}
+
+    @property
+    def late(self) -> tuple[int, ...]:
+        """Return the inputs whose conditions are tested on results; a change of plan says so from its beginning."""
+        return late_ports(self.tree if self.migration is None else self.migration.tree)
 
 
 class MultiJoinOperator(Operator):
@@ -90,6 +101,8 @@ class MultiJoinOperator(Operator):
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
         self._counters.taken[port] += len(page)
         batch = self._reader.read(port, page)
+        if port in self._early:
+            batch = self._tested(port, batch)
         if not batch.rows.height:
             return
         for place in self._arrangements:
@@ -98,12 +111,12 @@ class MultiJoinOperator(Operator):
         migration = self._setting.migration
         track = self._old_track() if migration is not None and migration.how == "parallel" else ALL
         for rows in self._follow(self._program.ways[port], batch, track):
-            yield self._emit(rows)
+            yield from self._emit(rows)
         if migration is None or self._next is None:
             return
         if migration.how == "parallel":
             for rows in self._follow(self._next.ways[port], batch, NewTrack(self._setting.epoch)):
-                yield self._emit(rows)
+                yield from self._emit(rows)
         else:
             for place in self._filling:
                 if port in place.ports:
@@ -118,15 +131,36 @@ class MultiJoinOperator(Operator):
         for place, arrangement in self._arrangements.items():
             if port not in place.ports:
                 self._counters.purged += arrangement.purge(self._bound(place))
+        self._forget_untested()
         if self._frontier.minimum <= self._promised:
             return []
         self._promised = self._frontier.minimum
         return [Punctuation(self._promised)]
 
-    def _emit(self, batch: Batch) -> Page:
+    def _emit(self, batch: Batch) -> Iterator[Page]:
+        """Yield results, if they pass what is tested late."""
+        for port in self._tested_late:
+            batch = self._tested(port, batch)
+        if not batch.rows.height:
+            return
         self._counters.out += batch.rows.height
         hidden = (TS, EXPIRY) if self._spec.expiry else (TS,)
-        return Page(self._reader.whole(batch.rows, range(len(self._spec.inputs)), hidden))
+        yield Page(self._reader.whole(batch.rows, range(len(self._spec.inputs)), hidden))
+
+    def _tested(self, port: int, batch: Batch) -> Batch:
+        """Test conditions that may take long."""
+        if not batch.rows.height:
+            return batch
+        began = time.perf_counter_ns()
+        passing = self._reader.passing(port, batch)
+        self._counters.tested(port, batch.rows.height, passing.rows.height, time.perf_counter_ns() - began)
+        return passing
+
+    def _forget_untested(self) -> None:
+        """Trust conditions that are tested on tuples again, where all that came before can meet nothing any more."""
+        left = {port: end for port, end in self._setting.untested.items() if self._bound(Place((port,), ())) <= end}
+        if len(left) < len(self._setting.untested):
+            self._set(msgspec.structs.replace(self._setting, untested=left))
 
     def _follow(self, way: Way, batch: Batch, track: Track, at: int = 0) -> Iterator[Batch]:
         """Yield what comes out at the end of a way, step by step and in portions."""
@@ -176,6 +210,7 @@ class MultiJoinOperator(Operator):
         if number <= self._setting.number:
             return
         check(tree, len(self._spec.inputs))
+        untested = self._untested_under(tree)
         self._give_up()
         program = Program(self._spec, tree)
         missing = [place for place in program.places if place not in self._arrangements]
@@ -183,7 +218,7 @@ class MultiJoinOperator(Operator):
             how = "moving"  # the old rows would never expire
         if how == "moving" or all(place.is_base for place in missing):
             self._build(program, missing)
-            self._use(Setting(tree, number, self._setting.epoch), program)
+            self._use(Setting(tree, number, self._setting.epoch, None, untested), program)
             return
         begun = [place for place in missing if not place.is_base]
         needed = dict.fromkeys((*program.places, *(program.filled_from(begun) if how == "stepwise" else ())))
@@ -193,7 +228,18 @@ class MultiJoinOperator(Operator):
         self._arrangements |= {place: self._arrangement(place) for place in begun}
         cursors = {str(place): BEGIN for place in begun} if how == "stepwise" else {}
         migration = Migration(number, how, tree, max(1, portion), cursors)
-        self._set(Setting(self._setting.tree, number, self._setting.epoch + 1, migration))
+        self._set(Setting(self._setting.tree, number, self._setting.epoch + 1, migration, untested))
+
+    def _untested_under(self, tree: Tree) -> dict[int, int]:
+        """Return until when stored rows expire whose conditions are tested on tuples under a tree, but were not yet."""
+        late, untested = late_ports(tree), self._setting.untested
+        found: dict[int, int] = {}
+        for port in self._reader.conditioned - set(late):
+            chunks = self._arrangements[self._program.base(port)].chunks() if port in self._setting.late else ()
+            end = max((chunk.max_exp for chunk in chunks), default=BEGIN)
+            if max(end, untested.get(port, BEGIN)) > BEGIN:
+                found[port] = max(end, untested.get(port, BEGIN))
+        return found
 
     def advance(self) -> int:
         """Do a portion of the change that is under way; return how many rows are left to do (estimated)."""
@@ -208,7 +254,8 @@ class MultiJoinOperator(Operator):
         if migration.how == "parallel":
             for arrangement in self._arrangements.values():
                 arrangement.forget_before(self._setting.epoch)
-        self._use(Setting(migration.tree, self._setting.number, self._setting.epoch), self._next)
+        done = msgspec.structs.replace(self._setting, tree=migration.tree, migration=None)
+        self._use(done, self._next)
         return 0
 
     def _build(self, program: Program, missing: Sequence[Place]) -> None:
@@ -310,6 +357,8 @@ class MultiJoinOperator(Operator):
             else [place for place in self._next.places if str(place) in migration.cursors]
         )
         self._shared = frozenset(self._program.places)  # what the old tree fills
+        self._early = self._reader.conditioned - set(setting.late)
+        self._tested_late = sorted(self._reader.conditioned & {*setting.late, *setting.untested})
 
     def _arrangement(self, place: Place) -> Arrangement:
         return Arrangement(place, self._reader.keys.carried(place.ports))
@@ -358,7 +407,7 @@ class MultiJoinOperator(Operator):
         """Compute all joined rows from those of the inputs; a change of plan that is under way ends with that."""
         setting, program = self._setting, self._next or self._program
         if setting.migration is not None:
-            setting = Setting(setting.migration.tree, setting.number, setting.epoch)
+            setting = msgspec.structs.replace(setting, tree=setting.migration.tree, migration=None)
         self._arrangements = {place: rows for place, rows in self._arrangements.items() if place.is_base}
         self._build(program, [place for place in program.places if place not in self._arrangements])
         self._use(setting, program)

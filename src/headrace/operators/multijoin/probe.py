@@ -17,7 +17,7 @@ from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.joins.pairing import expiry_of
 from headrace.operators.multijoin.arrangement import Arrangement
 from headrace.operators.multijoin.columns import SharedKeys
-from headrace.operators.multijoin.program import Step, key_columns, names_of
+from headrace.operators.multijoin.program import Step, key_columns
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.state.sorted_chunk import Chunk
 
@@ -62,10 +62,19 @@ class Reader:
             [compile_expr(expr).alias(f"__key{n}") for n, m in enumerate(spec.classes) if (expr := m[port]) is not None]
             for port in ports
         )
+        conditions = spec.conditions
         self._own = tuple(
-            [compile_predicate(term) for term in spec.terms if columns(term) <= names_of(spec, (port,))]
+            [compile_predicate(t) for t in spec.terms if spec.port_of(t) == port and t not in conditions.get(port, ())]
             for port in ports
         )
+        #: What may be tested on results, by port, with the columns that it reads.
+        self._conditions = {
+            port: (
+                pl.all_horizontal(map(compile_predicate, terms)),
+                sorted({name for term in terms for name in columns(term)}),
+            )
+            for port, terms in conditions.items()
+        }
         self._numbers: dict[tuple[tuple[int, ...], tuple[int, ...]], list[pl.Expr]] = {}
 
     def read(self, port: int, page: Page) -> Batch:
@@ -83,6 +92,18 @@ class Reader:
         if self._own[port]:
             rows = rows.filter(pl.all_horizontal(self._own[port]))
         return Batch(rows, (port,), classes)
+
+    @property
+    def conditioned(self) -> frozenset[int]:
+        """Return the inputs whose own conditions may be tested on their tuples or on results."""
+        return frozenset(self._conditions)
+
+    def passing(self, port: int, batch: Batch) -> Batch:
+        """Return the rows whose part of an input satisfies the conditions on it that may take long."""
+        condition, names = self._conditions[port]
+        read = pl.DataFrame([self.keys.column(batch.rows, name) for name in names])
+        passed = read.select(condition).to_series()
+        return batch if passed.all() else batch._replace(rows=batch.rows.filter(passed))
 
     def arranged(self, batch: Batch, classes: tuple[int, ...]) -> Batch:
         """Return the rows sorted by the key of these classes."""

@@ -29,6 +29,14 @@ class StepSeen(Struct, frozen=True, array_like=True):
     matched: int = 0
 
 
+class ConditionSeen(Struct, frozen=True, array_like=True):
+    """Conditions on one input since the last report: rows tested, rows that passed, and the time."""
+
+    tested: int = 0
+    passed: int = 0
+    busy_ns: int = 0
+
+
 class KeySample(Struct, frozen=True, array_like=True):
     """The rows kept of some keys, by a hash of the key; samples of all inputs have the same keys.
 
@@ -54,9 +62,10 @@ class MigrationSeen(Struct, frozen=True, array_like=True):
 class BoxSeen(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one join of several inputs did since the last report.
 
-    All but the time are counts, so a repeated micro-batch reports the same. A step is named by the ports of the rows
+    All but the times are counts, so a repeated micro-batch reports the same. A step is named by the ports of the rows
     that search and those of the state that is searched: '0.1>2'. `number` is that of the last change of plan that the
-    join has taken, `rows` those of intermediate states by their ports.
+    join has taken, `rows` those of intermediate states by their ports. `conditions` are those that may be tested late,
+    by their ports.
     """
 
     tree: Tree | None = None
@@ -71,6 +80,7 @@ class BoxSeen(Struct, frozen=True, kw_only=True, omit_defaults=True):
     busy_ns: int = 0
     migration: MigrationSeen | None = None
     samples: list[KeySample] = []
+    conditions: dict[int, ConditionSeen] = {}
 
 
 def merged_boxes(reports: Iterable[Mapping[str, BoxSeen]]) -> dict[str, BoxSeen]:
@@ -110,7 +120,18 @@ def _merged(boxes: Sequence[BoxSeen]) -> BoxSeen:
         samples=_merged_samples([sample for box in boxes for sample in box.samples])
         if all(box.samples for box in boxes)
         else [],  # of some buckets only: a bucket that has just begun samples alone
+        conditions=_merged_conditions(boxes),
     )
+
+
+def _merged_conditions(boxes: Sequence[BoxSeen]) -> dict[int, ConditionSeen]:
+    total: dict[int, ConditionSeen] = {}
+    for port, seen in (item for box in boxes for item in box.conditions.items()):
+        known = total.get(port, ConditionSeen())
+        total[port] = ConditionSeen(
+            known.tested + seen.tested, known.passed + seen.passed, known.busy_ns + seen.busy_ns
+        )
+    return total
 
 
 def _merged_samples(samples: Sequence[KeySample]) -> list[KeySample]:

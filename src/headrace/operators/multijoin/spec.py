@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from headrace.model.expressions.expression import Column, Expr
+from headrace.model.expressions.expression import Column, Expr, columns
 from headrace.model.expressions.text import format_expr
+from headrace.model.python_function import calls_python
 from headrace.model.schema import Schema
 from headrace.model.window import Extent
 from headrace.operators.arrays import EXACT
@@ -22,6 +23,8 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
     `names` are the columns of each input in the output. A class has for each port an expression over its input, or
     None: those that it has must be equal. `terms` are over output names. An extent of None means that the tuples of the
     input carry their own expiry. `labels` name the inputs for people; they mean nothing.
+
+    Terms on one input are tested on its tuples. If they may take long, a tree can have them tested on results.
     """
 
     inputs: tuple[Schema, ...]
@@ -60,6 +63,21 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
         """Return the columns of an input as they are called in the output."""
         pairs = zip(self.inputs[port], self.names[port], strict=True)
         return {field.name: Column(name, field.type) for field, name in pairs}
+
+    def port_of(self, term: Expr) -> int | None:
+        """Return the one input that a term reads; None if it reads several, or none."""
+        read = columns(term)
+        return next((port for port, own in enumerate(self.names) if read and read <= set(own)), None)
+
+    @property
+    def conditions(self) -> dict[int, tuple[Expr, ...]]:
+        """Return, by port, the terms on one input that may take long, so that they can be tested on results."""
+        found: dict[int, tuple[Expr, ...]] = {}
+        for term in self.terms:
+            port = self.port_of(term) if calls_python(term) else None
+            if port is not None:
+                found[port] = (*found.get(port, ()), term)
+        return found
 
     @property
     def common(self) -> tuple[int, ...]:

@@ -9,6 +9,9 @@ Each quantity has its price in `Costs`. R and N are those of `Estimates`. Rows g
 each step. The state of a child is sorted by one key: the classes that all rows have which search it. Rows that agree in
 this key are candidates; the other classes are tested like conditions. Nobody stores the output of the root.
 
+A condition on one stream that takes long is tested on its tuples, or late, on results. Late, the join stores and finds
+what does not pass as well.
+
 The published model is the special case `UNIT`: it charges every tuple that is stored and every match.
 """
 
@@ -19,8 +22,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.model.join_tree import Branch, Tree, ports
-from headrace.optimizer.joins.join_graph import Estimates, JoinGraph, port_set
+from headrace.model.join_tree import Branch, Tree, late_ports, ports
+from headrace.optimizer.joins.join_graph import TINY, Estimates, JoinGraph, port_set
 
 
 class Costs(Struct, frozen=True):
@@ -64,6 +67,34 @@ class Model:
         self.estimates = Estimates(graph)
         self._steps: dict[tuple[int, int, int], float] = {}
         self._kept: dict[int, tuple[float, float]] = {}
+        self._late: dict[tuple[int, ...], Model] = {}
+        self._base = self
+
+    def testing_late(self, late: tuple[int, ...]) -> Model:
+        """Return the model of trees that test the conditions of these ports on results, without these tests."""
+        base = self._base
+        if not base.graph.conditions:
+            return base
+        if late not in base._late:
+            base._late[late] = model = Model(base.graph.testing_late(late), base.costs)
+            model._base = base
+        return base._late[late]
+
+    def testing(self, late: tuple[int, ...]) -> float:
+        """Return the work per second of the conditions, if those of these ports are tested on results."""
+        conditions = self._base.graph.conditions
+        if not conditions:
+            return 0.0
+        estimates = self.testing_late(late).estimates
+        work, results = 0.0, estimates.rate(self.graph.everything)
+        for condition in conditions:
+            share = max(condition.selectivity, TINY)
+            if condition.port in late:
+                work += results * condition.price
+                results *= share
+            else:
+                work += self._base.graph.streams[condition.port].rate / share * condition.price
+        return work
 
     def step(self, rows: int, other: int, key: int) -> float:
         """Return the work of all combinations that are held of `rows` if each of them searches `other` by a key."""
@@ -119,8 +150,9 @@ class Model:
 
     def plan(self, tree: Tree) -> Plan:
         """Return the tree with its cost; it searches in the orders that it states."""
-        cpu, memory = self._cost(tree)
-        return Plan(tree, cpu, memory)
+        late = late_ports(tree)
+        cpu, memory = self.testing_late(late)._cost(tree)
+        return Plan(tree, cpu + self.testing(late), memory)
 
     def _cost(self, tree: Tree) -> tuple[float, float]:
         if isinstance(tree, int):

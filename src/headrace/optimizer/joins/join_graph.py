@@ -12,9 +12,13 @@ key, the product of the selectivities of pairs is wrong by the skew.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+#: Stands for 0, so that ratios exist also where nothing is held and nothing matches.
+TINY = 1e-12
 
 
 class Stream(Struct, frozen=True):
@@ -54,12 +58,32 @@ class Term(Struct, frozen=True):
     selectivity: float
 
 
+class Condition(Struct, frozen=True):
+    """Conditions on one port that take long: the share of rows that passes, and the seconds that a row takes."""
+
+    port: int
+    selectivity: float
+    price: float
+
+
 class JoinGraph(Struct, frozen=True):
-    """Streams, by port, and what relates them."""
+    """Streams, by port, and what relates them; of streams with conditions the tuples that pass."""
 
     streams: tuple[Stream, ...]
     classes: tuple[KeyClass, ...] = ()
     terms: tuple[Term, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+    def testing_late(self, late: Collection[int]) -> JoinGraph:
+        """Return the graph of a join that tests the conditions of these ports on results: it holds all tuples."""
+        passing = {each.port: max(each.selectivity, TINY) for each in self.conditions if each.port in late}
+        streams = tuple(
+            replace(stream, rate=stream.rate / passing[port], held=stream.held / passing[port])
+            if port in passing
+            else stream
+            for port, stream in enumerate(self.streams)
+        )
+        return replace(self, streams=streams, conditions=())
 
     @property
     def everything(self) -> int:
@@ -84,10 +108,6 @@ def members(ports: int) -> Iterator[int]:
         least = ports & -ports
         yield least.bit_length() - 1
         ports ^= least
-
-
-#: Stands for 0, so that ratios exist also where nothing is held and nothing matches.
-TINY = 1e-12
 
 
 class Estimates:

@@ -6,13 +6,14 @@ import random
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
-from headrace.model.join_tree import Branch, Tree, flat, left_deep
+from headrace.model.join_tree import Branch, Tree, flat, left_deep, with_late
 from headrace.model.page import Element, Page, Punctuation, page_of
 from headrace.model.patterns.match import equal
 from headrace.model.patterns.pattern import pattern
 from headrace.operators.multijoin.operator import MultiJoinOperator
-from headrace.operators.multijoin.seen import How, PortSeen, StepSeen
+from headrace.operators.multijoin.seen import ConditionSeen, How, PortSeen, StepSeen
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.operator import Operator
 from headrace.testing.contract import check_operator
@@ -29,6 +30,7 @@ from headrace.testing.migrations import (
     NoRootRule,
     Run,
     Shape,
+    TrustsStoredRows,
     Tuple,
     combinations,
     join_of,
@@ -159,20 +161,22 @@ def test_many_changes_lose_and_repeat_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("wrong", "how", "missing", "too_many"),
+    ("wrong", "how", "shape", "missing", "too_many"),
     [
-        (NeighborPurge, "moving", True, False),
-        (NoRecomputing, "moving", True, False),
-        (NoRootRule, "parallel", False, True),
-        (NoEpochs, "stepwise", False, True),
+        (NeighborPurge, "moving", "one key", True, False),
+        (NoRecomputing, "moving", "one key", True, False),
+        (NoRootRule, "parallel", "one key", False, True),
+        (NoEpochs, "stepwise", "one key", False, True),
+        (TrustsStoredRows, "moving", "conditions", False, True),
+        (TrustsStoredRows, "parallel", "conditions", False, True),
     ],
 )
 def test_wrong_ways_to_change_a_plan_are_noticed(
-    wrong: type[MultiJoinOperator], how: How, missing: bool, too_many: bool
+    wrong: type[MultiJoinOperator], how: How, shape: Shape, missing: bool, too_many: bool
 ) -> None:
-    trial, seed = try_changes(wrong, range(8), (how,)), 8
+    trial, seed = try_changes(wrong, range(8), (how,), shapes=(shape,)), 8
     while not (trial.missing or trial.too_many) and seed < 200:
-        more = try_changes(wrong, range(seed, seed + 8), (how,))
+        more = try_changes(wrong, range(seed, seed + 8), (how,), shapes=(shape,))
         trial, seed = trial.plus(more.results, more.missing, more.too_many), seed + 8
     assert bool(trial.missing) is missing
     assert bool(trial.too_many) is too_many
@@ -191,6 +195,38 @@ def test_a_state_that_both_trees_have_must_not_have_been_purged_too_far_in_its_o
     run.change(left_deep([0, 1, 3, 2]), "moving", 0)
     run.push(3, [Tuple(3, 2, {**row, "id": 3})])
     assert run.difference() == (missing, 0)
+
+
+def test_conditions_are_tested_on_tuples_or_on_results() -> None:
+    run = Run(join_of("conditions", [5] * 3))
+    row = {"k": 1, "s": ""}
+    fails, passes = ({**row, "j": j} for j in (1, 0))
+
+    def tested() -> dict[int, ConditionSeen]:
+        seen = run.operator.seen(sample=False)
+        return {port: replace(each, busy_ns=0) for port, each in seen.conditions.items()}
+
+    tree = left_deep(range(3))
+    run.push(0, [Tuple(0, 1, {**fails, "id": 1})])
+    assert (tested(), run.operator.held()) == ({0: ConditionSeen(1, 0)}, 0)
+    run.operator.use(1, with_late(tree, [0]), "moving", 0)  # pulled up
+    run.push(0, [Tuple(0, 2, {**fails, "id": 2}), Tuple(0, 2, {**passes, "id": 3})])
+    assert (tested(), run.operator.held()) == ({}, 2)
+    run.push(1, [Tuple(1, 2, {**fails, "id": 4})])
+    run.push(2, [Tuple(2, 2, {**passes, "id": 5})])
+    assert tested() == {0: ConditionSeen(2, 1), 2: ConditionSeen(1, 1)}
+    run.operator.use(2, tree, "moving", 0)  # pushed down: what is stored may still fail
+    run.restore()
+    run.push(0, [Tuple(0, 3, {**fails, "id": 6}), Tuple(0, 3, {**passes, "id": 7})])
+    run.push(2, [Tuple(2, 3, {**passes, "id": 8})])
+    assert tested() == {0: ConditionSeen(2 + 1 + 3, 1 + 1 + 2), 2: ConditionSeen(1, 1)}
+    for port in (1, 2):  # all that was stored untested is out of reach
+        run.bound(port, 8)
+    run.push(1, [Tuple(1, 8, {**fails, "id": 9})])
+    run.push(2, [Tuple(2, 8, {**passes, "id": 10})])
+    assert tested() == {2: ConditionSeen(1, 1)}
+    assert run.emitted
+    assert run.difference() == (0, 0)
 
 
 def test_parallel_track_ends_one_window_after_it_began() -> None:
