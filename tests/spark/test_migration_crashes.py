@@ -70,41 +70,61 @@ def triples(frames: dict[str, pl.DataFrame]) -> list:
     return multiset(met.select("k", "a", "b", "c").to_dicts())
 
 
-@pytest.mark.timeout(600)
-def test_killed_at_each_point_of_a_change_of_plan_nothing_is_lost_or_repeated(tmp_path, monkeypatch):
-    frames = write_streams(tmp_path / "data")
-    text = SCRIPT.format(data=tmp_path / "data", out=tmp_path / "out")
-    script, checkpoint = tmp_path / "script.sql", tmp_path / "checkpoint"
-    script.write_text(text)
-    answers = {"triples": triples(frames)}
-    assert len(answers["triples"]) > 200
+@pytest.fixture
+def case(tmp_path, monkeypatch):
+    """Return the script, the checkpoint, and what the files shall hold."""
     monkeypatch.setenv("HEADRACE_ALLOW_PYTHON", "headrace.testing.migrations")
+    answers = {"triples": triples(write_streams(tmp_path / "data"))}
+    assert len(answers["triples"]) > 200
+    script = tmp_path / "script.sql"
+    script.write_text(SCRIPT.format(data=tmp_path / "data", out=tmp_path / "out"))
+    return script, tmp_path / "checkpoint", answers
+
+
+def is_killed(process, directory):
+    """Wait for a process that kills itself."""
+    assert process.wait(150) == -signal.SIGKILL, (directory / "child.log").read_text()[-3000:]
+
+
+@pytest.mark.timeout(900)
+def test_killed_at_each_point_of_a_change_of_plan_nothing_is_lost_or_repeated(case, tmp_path, monkeypatch):
+    script, checkpoint, answers = case
     monkeypatch.setenv("EAGER", "1")
     taken = []
     for point in POINTS:
         monkeypatch.setenv("DIE_AT", point)
-        process = start(checkpoint, script, "waiting", limit=LIMIT, path=FAIL_POINTS)
-        assert process.wait(120) == -signal.SIGKILL, (point, (tmp_path / "child.log").read_text()[-3000:])
+        is_killed(start(checkpoint, script, "waiting", limit=LIMIT, path=FAIL_POINTS), tmp_path)
         taken.append(len(MigrationLog(checkpoint).all()))
     assert taken[0] == 0, "a change that is not in the log did not happen"
     assert taken[-1] == 1
     decided = [each.decision for each in DecisionLog(checkpoint).all()]
     assert [each for each in decided if isinstance(each, ChangePlan)], "the optimizer changed the plan by itself"
     monkeypatch.delenv("EAGER")
-    late = "change=(x y z) late z USING PARALLEL TRACK"  # killed while two plans run; a condition is pulled up
-    process = start(checkpoint, script, late, "waiting", limit=LIMIT, path=FAIL_POINTS)
-    assert process.wait(120) == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]
     monkeypatch.delenv("DIE_AT")
-    both = "change=(x (y z)) USING PARALLEL TRACK"  # pushed down; the process lives, and loses a worker meanwhile
-    process = start(checkpoint, script, both, limit=LIMIT, path=FAIL_POINTS)
+    finish(start(checkpoint, script, limit=LIMIT, path=FAIL_POINTS), tmp_path)
+    assert written(tmp_path / "out", answers) == answers
+    first, *_ = MigrationLog(checkpoint).all()
+    assert (first.auto, first.how, first.before) == (True, "stepwise", "((x y) z)")
+    lasting = [each.decision for each in DecisionLog(checkpoint).all()]
+    assert lasting[: len(decided)] == decided, "what was decided is still listed"
+
+
+@pytest.mark.timeout(400)
+def test_killed_while_two_plans_run_and_conditions_change_their_place_nothing_is_lost_or_repeated(
+    case, tmp_path, monkeypatch
+):
+    script, checkpoint, answers = case
+    monkeypatch.setenv("DIE_AT", "between portions")
+    late = "change=(x y z) late z USING PARALLEL TRACK"  # pulled up
+    is_killed(start(checkpoint, script, late, "waiting", limit=LIMIT, path=FAIL_POINTS), tmp_path)
+    monkeypatch.delenv("DIE_AT")
+    early = "change=(x (y z)) USING PARALLEL TRACK"  # pushed down; the process lives, and loses a worker meanwhile
+    process = start(checkpoint, script, early, limit=LIMIT, path=FAIL_POINTS)
     wait_for_batches(checkpoint, 2, is_over=ended(process))
     for worker in workers_of(process.pid)[:1]:
         os.kill(worker, signal.SIGKILL)
     finish(process, tmp_path)
     assert written(tmp_path / "out", answers) == answers
-    first, *_, last = MigrationLog(checkpoint).all()
-    assert (first.auto, first.how, first.before) == (True, "stepwise", "((x y) z)")
-    assert (last.auto, last.how) == (False, "parallel")
-    assert last.ended is not None
-    lasting = [each.decision for each in DecisionLog(checkpoint).all()]
-    assert lasting[: len(decided)] == decided, "what was decided is still listed"
+    first, second = MigrationLog(checkpoint).all()
+    assert [each.how for each in (first, second)] == ["parallel", "parallel"]
+    assert second.ended is not None
