@@ -114,11 +114,16 @@ class FileIndex:
         self._mark = mark
         self._is_hurried = False
         self._listed: int | None = None  # when an object store was listed last
-        self.is_waiting = False  # for the end of a file that is still being written
+        self._unfinished: list[tuple[int, str, int]] = []  # when they changed, their names and sizes
         self._load()
 
     def __len__(self) -> int:
         return self._fold.entries + len(self._entries)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there are files that are still being written."""
+        return bool(self._unfinished)
 
     def __getitem__(self, number: int) -> Entry:
         if number >= len(self):
@@ -172,7 +177,7 @@ class FileIndex:
         look = self._glance()
         if look is not None and self._look is not None and self._look.holds(look.at, look.marks):
             return
-        self.is_waiting = False
+        self._unfinished = []
         files, self._directories = find_files(self._path, self._pattern)
         self._missing.difference_update(files)
         appeared = self._appeared(files)
@@ -185,6 +190,10 @@ class FileIndex:
             newest = max((found for found in appeared if found[0] <= listed), default=None)
             appeared += [found for found in self._appeared(later) if newest is not None and found < newest]
             is_complete = not later
+        # A file that ends without a mark is read before later ones. One that is still being written changes again, and
+        # comes after them.
+        first = min((found for found in self._unfinished if found[2]), default=None)
+        appeared = [found for found in appeared if first is None or found < first]
         if appeared:
             self._append([Entry(path, size) for _, path, size in sorted(appeared)])
         # what was found just now may be in directories that were not looked at before
@@ -201,7 +210,7 @@ class FileIndex:
                 except FileNotFoundError:
                     continue
                 if self._is_unfinished(path, status):
-                    self.is_waiting = True
+                    self._unfinished.append((status.st_mtime_ns, path, status.st_size))
                 else:
                     appeared.append((status.st_mtime_ns, path, status.st_size))
         return appeared

@@ -55,6 +55,29 @@ def test_a_file_that_has_not_changed_for_long_is_taken_as_finished(tmp_path: Pat
     assert folder.found(1) == [Entry(path, 5)]
 
 
+def test_a_file_whose_last_record_is_not_ended_is_read_before_later_ones(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    before = folder.write("b.csv", "a\n1\n")
+    folder.now += 1
+    open_end = folder.write("z.csv", "a\n2")
+    folder.now += 1
+    after = folder.write("a.csv", "a\n3\n")
+    assert folder.found() == [Entry(before, 4)]
+    assert folder.found(SETTLED) == [Entry(before, 4), Entry(open_end, 3), Entry(after, 4)]
+
+
+def test_a_file_that_is_written_on_does_not_hold_others_back(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("empty.csv", "")
+    folder.write("x.csv", "a\n1")
+    folder.now += 1
+    path = folder.write("y.csv", "a\n3\n")
+    assert folder.found() == []
+    folder.now += 1
+    folder.write("x.csv", "a\n1\n2")
+    assert folder.found() == [Entry(path, 4)]
+
+
 def test_a_stream_that_ends_reads_what_there_is(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     path = folder.write("x.csv", "a\n1,2")
