@@ -34,8 +34,8 @@ from headrace.operators.multijoin.tracks import ALL, NewTrack, OldRows, OldTrack
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.partitioning import Keys
 
-#: So many parts of a portion are built one after the other, since what a part will give is not known before.
-_PARTS = 8
+#: A portion begins with this part of its rows, and ends when less than that is left of it.
+_FIRST = 8
 
 
 class Migration(Struct, frozen=True, omit_defaults=True):
@@ -275,24 +275,31 @@ class MultiJoinOperator(Operator):
             self._counters.built += self._counters.stored - before
 
     def _build_portion(self, migration: Migration, program: Program) -> Migration:
-        """Build combinations of rows from before the change, and move the cursors on."""
+        """Build combinations of rows from before the change, and move the cursors on.
+
+        The first rows of a portion say how many combinations the others will give. Each part looks at all rows that
+        are left, so there are few.
+        """
         room, cursors = migration.portion, dict(migration.cursors)
         for place in self._filling:
-            while room > 0 and cursors[str(place)] < END:
-                batch, cursors[str(place)] = self._rows_after(place, program, cursors[str(place)], room)
+            count = room // _FIRST
+            while room > migration.portion // _FIRST and cursors[str(place)] < END:
+                batch, cursors[str(place)] = self._rows_after(place, program, cursors[str(place)], max(1, count))
+                if batch is None:
+                    break
                 before = self._counters.stored
-                if batch is not None:
-                    for _ in self._follow(program.filling(place, place.ports[0]), batch, self._built_from()):
-                        pass
-                    room -= batch.rows.height
-                self._counters.built += self._counters.stored - before
-                room -= self._counters.stored - before
+                for _ in self._follow(program.filling(place, place.ports[0]), batch, self._built_from()):
+                    pass
+                found = self._counters.stored - before
+                self._counters.built += found
+                room -= batch.rows.height + found
+                count = int(room / (1 + found / batch.rows.height))
         changed = msgspec.structs.replace(migration, cursors=cursors)
         self._set(msgspec.structs.replace(self._setting, migration=changed))
         return changed
 
-    def _rows_after(self, place: Place, program: Program, cursor: int, room: int) -> tuple[Batch | None, int]:
-        """Return some rows of the first port that came before the change, after a cursor, and the next cursor.
+    def _rows_after(self, place: Place, program: Program, cursor: int, count: int) -> tuple[Batch | None, int]:
+        """Return so many rows of the first port that came before the change, after a cursor, and the next cursor.
 
         Rows of one timestamp stay together.
         """
@@ -301,7 +308,6 @@ class MultiJoinOperator(Operator):
         times = np.concatenate([np.empty(0, np.int64), *(chunk.ts[chunk.ts > cursor] for chunk in chunks)])
         if not len(times):
             return None, END
-        count = max(1, room // _PARTS)
         last = int(np.partition(times, count - 1)[count - 1]) if count < len(times) else int(times.max())
         parts = [chunk.rows.filter((chunk.ts > cursor) & (chunk.ts <= last)) for chunk in chunks]
         return Batch(pl.concat(parts), base.ports, base.classes, is_new=True), last
