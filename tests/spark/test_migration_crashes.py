@@ -19,7 +19,7 @@ CREATE STREAM a (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 1 SECOND
   FROM FILES (path '{data}/a', format 'parquet');
 CREATE STREAM b (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at FROM FILES (path '{data}/b', format 'parquet');
 CREATE STREAM c (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at FROM FILES (path '{data}/c', format 'parquet');
-CREATE FUNCTION kept(INT) RETURNS BOOLEAN FROM PYTHON 'headrace.testing.migrations:is_kept';
+CREATE FUNCTION kept(BIGINT) RETURNS BOOLEAN FROM PYTHON 'headrace.testing.migrations:is_kept';
 CREATE QUERY triples AS SELECT x.k, x.v AS a, y.v AS b, z.v AS c
   FROM a [RANGE 30 SECONDS] AS x JOIN b [RANGE 20 SECONDS] AS y ON x.k = y.k JOIN c [RANGE 40 SECONDS] AS z ON y.k = z.k
   WHERE kept(z.v % 2) INTO FILES (path '{out}/triples', format 'parquet');
