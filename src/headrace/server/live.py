@@ -10,18 +10,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+import polars as pl
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from headrace import __version__
 from headrace.server import read
 from headrace.server.asks import LiveAsk, Topic
+from headrace.server.encoded import Encoded
 from headrace.server.follower import Follower
 from headrace.server.problems import Fault
 from headrace.server.routes.definitions import outbox_of
 from headrace.server.routes.results import batch_view
+from headrace.server.shelf import Shelved
 from headrace.server.tokens import Login
 from headrace.server.views.figures import Beat
 from headrace.server.views.live import (
@@ -57,6 +61,7 @@ class Live:
         self._listeners: dict[str, set[asyncio.Event]] = {}
         self.beat = server.service.beats.latest
         self.encoded: dict[str, bytes] = {}  # messages of this beat by topic
+        self.results = Encoded()
 
     @property
     def clients(self) -> int:
@@ -315,8 +320,12 @@ class _Client:
             return []
         messages = []
         for entry, frame, skipped in follower.take():
-            result = batch_view(entry, frame, skipped, safe=True)
-            messages.append(msgspec.json.encode(ResultsMessage(follower.query, result)))
+            place = (follower.query, entry.batch, entry.total, frame.height, skipped)
+            messages.append(self._live.results.get(place, partial(_results, follower.query, entry, frame, skipped)))
         if key in self._credit:
             self._credit[key] -= len(messages)
         return messages
+
+
+def _results(query: str, entry: Shelved, frame: pl.DataFrame, skipped: int) -> bytes:
+    return msgspec.json.encode(ResultsMessage(query, batch_view(entry, frame, skipped, safe=True)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
+from functools import partial
 
 import msgspec
 import polars as pl
@@ -146,7 +147,9 @@ async def _pieces(call: Call, follower: Follower | CompleteFollower, form: str) 
                 return  # it has fallen behind; the next request says so
             for entry, frame, skipped in taken:
                 if arrow is None:
-                    yield _piece(entry, frame, skipped, form)
+                    key = (form, follower.query, entry.batch, entry.total, frame.height, skipped)
+                    make = partial(_piece, entry, frame, skipped, form)
+                    yield await asyncio.to_thread(call.server.live.results.get, key, make)
                 elif frame.schema == arrow.schema:
                     yield arrow.add(frame, entry.batch, skipped)
                 else:  # the query was replaced; the client asks again
