@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -19,7 +19,9 @@ from headrace.control.migration_log import Migrated
 from headrace.driver.rules.firing import Failure
 from headrace.driver.rules.outbox import WaitingCall
 from headrace.engine.statistics import Aside, RuleStatistics, Statistics, StreamStatistics
-from headrace.graph.graph import VertexId
+from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.graph.naming import Names
+from headrace.graph.place import place
 from headrace.operators.specs import Output
 from headrace.redaction import MASK, is_reference, is_secret_name, redact, redact_statement
 from headrace.server.figures import Figures
@@ -96,14 +98,18 @@ def _sample(aside: Sequence[Aside], side: str, total: int) -> Sample:
     return Sample(columns_in(shown), rows_in(shown), total)
 
 
-def table_view(table: Table, catalog: Catalog, running: Running) -> TableView:
-    """Return a table."""
+def table_view(table: Table, catalog: Catalog, running: Running, problem: str | None = None) -> TableView:
+    """Return a table; `problem` is why it could not be read again."""
     return TableView(
         name=table.name,
         source=table.connector.kind,
         options=options_of(table.connector),
         columns=columns_of(table.schema),
         readers=_readers(table.name, catalog, running),
+        refresh_ms=table.refresh / 1000 if table.refresh else None,
+        origin=table.origin,
+        key=table.key,
+        problem=None if problem is None else redact(problem),
     )
 
 
@@ -155,24 +161,33 @@ def graph_view(query: str | None, running: Running, figures: Figures | None) -> 
     working = [each for each in running.working if query in (None, each.query)]
     own = {vertex.id for each in working for vertex in each.graph}
     users = _users(running)
-    vertices = tuple(
-        VertexView(
-            id=vertex.id,
-            operator=type(vertex.spec).__name__,
-            title=names[vertex.id],
-            detail=redact(names.full(vertex.id)),
-            half="ingest" if vertex.id in ingest else "bucket",
-            inputs=vertex.inputs,
-            queries=tuple(sorted(users.get(vertex.id, ()))),
-        )
-        for vertex in whole
-        if query is None or vertex.id in own
-    )
     return GraphView(
         query=query,
-        vertices=vertices,
+        vertices=tuple(
+            _vertex(vertex, names, ingest, users.get(vertex.id, ()))
+            for vertex in whole
+            if query is None or vertex.id in own
+        ),
         figures=() if figures is None else figures.vertices(query),
         bottleneck=None if figures is None else figures.bottleneck,
+    )
+
+
+def planned_graph(graph: Graph) -> GraphView:
+    """Return the operators of a query that does not run."""
+    names, ingest = Names(graph), place(graph).ingest.by_id()
+    return GraphView(None, tuple(_vertex(vertex, names, ingest) for vertex in graph), (), None)
+
+
+def _vertex(vertex: Vertex, names: Names, ingest: Container[VertexId], users: Iterable[str] = ()) -> VertexView:
+    return VertexView(
+        id=vertex.id,
+        operator=type(vertex.spec).__name__,
+        title=names[vertex.id],
+        detail=redact(names.full(vertex.id)),
+        half="ingest" if vertex.id in ingest else "bucket",
+        inputs=vertex.inputs,
+        queries=tuple(sorted(users)),
     )
 
 
@@ -205,6 +220,10 @@ def relation_graph(catalog: Catalog, running: Running, figures: Figures | None) 
             node = f"sink:{name}:{number}"
             nodes.append(RelationNode(node, "sink", sink.kind, _sink_text(sink), None))
             arcs.append(RelationArc(_id(kind, name), node, rate_out))
+    for table in catalog.tables():
+        if (feeding := table.origin) is not None:
+            node = _id(kinds.get(feeding.lower(), "stream"), feeding)
+            arcs.append(RelationArc(node, _id("table", table.name), rates.get(feeding.lower())))
     for rule in catalog.rules():
         nodes.append(RelationNode(_id("rule", rule.name), "rule", rule.name, ", ".join(rule.reaction.texts), None))
         arcs.append(RelationArc(_id(kinds.get(rule.event.lower(), "event"), rule.event), _id("rule", rule.name), None))

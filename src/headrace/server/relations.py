@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -11,6 +12,7 @@ import msgspec
 import polars as pl
 
 from headrace.connectors.files.tables import read_table
+from headrace.model.schema import Schema
 from headrace.server import read
 from headrace.server.views.control import DecisionView, GuardView, MigrationView, ShedQueryView
 from headrace.server.views.definitions import RuleView
@@ -23,25 +25,43 @@ if TYPE_CHECKING:
     from headrace.server.service import Service
 
 Made: TypeAlias = Callable[[], pl.DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """How the rows of a relation are made, and, where that may fail or take long, a relation without rows."""
+
+    make: Made
+    empty: Made
+
+
 _TYPES: dict[Any, Any] = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64(), str: pl.String()}
 
 
-def relations_of(server: Server) -> dict[str, Made]:
-    """Return how each relation of a snapshot is made; all shelves are read at the last micro-batch that ended."""
+def relations_of(server: Server) -> dict[str, Relation]:
+    """Return the relations of a snapshot; all shelves are read at the last micro-batch that ended.
+
+    A table that a stream feeds is state of its queries, and is none of them.
+    """
     service = server.service
     batch = service.settled
-    found: dict[str, Made] = {}
+    found: dict[str, Relation] = {}
     for table in service.catalog.tables():
-        found[table.name] = partial(read_table, table)
+        if table.origin is None:
+            found[table.name] = Relation(partial(read_table, table), partial(_empty, table.schema))
     for query in service.running.known:
-        schema = query.schema
+        empty = partial(_empty, query.schema)
 
-        def on_shelf(name: str = query.query, schema: Any = schema) -> pl.DataFrame:
+        def on_shelf(name: str = query.query, empty: Made = empty) -> pl.DataFrame:
             frame = service.shelves.frame(name, batch)
-            return pl.DataFrame(schema=schema.polars()) if frame is None else frame
+            return empty() if frame is None else frame
 
-        found[query.query] = on_shelf
-    return found | {f"headrace.{name}": make for name, make in _own(server).items()}
+        found[query.query] = Relation(on_shelf, empty)
+    return found | {f"headrace.{name}": Relation(make, make) for name, make in _own(server).items()}
+
+
+def _empty(schema: Schema) -> pl.DataFrame:
+    return pl.DataFrame(schema=schema.polars())
 
 
 def _own(server: Server) -> dict[str, Made]:

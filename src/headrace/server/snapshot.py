@@ -7,7 +7,7 @@ All shelves are read at one micro-batch, so what several queries gave fits toget
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import polars as pl
 from headrace import extras
 from headrace.redaction import redact
 from headrace.server.problems import Fault
+from headrace.server.relations import Relation
 
 #: Limits of a snapshot: seconds, memory of the engine, and how many run at once.
 SECONDS, MEMORY, AT_ONCE = 5.0, "256MB", 2
@@ -45,7 +46,7 @@ class Snapshot:
     is_cut: bool
 
 
-def take_snapshot(text: str, relations: Mapping[str, Callable[[], pl.DataFrame]], limit: int = MOST_ROWS) -> Snapshot:
+def take_snapshot(text: str, relations: Mapping[str, Relation], limit: int = MOST_ROWS) -> Snapshot:
     """Run a statement over relations, which are made if the text mentions them."""
     duckdb: Any = extras.load("duckdb", "serve", "a snapshot")
     if not _running.acquire(blocking=False):
@@ -82,18 +83,20 @@ def _check(duckdb: Any, engine: Any, text: str) -> None:
         raise Fault(422, "a snapshot only reads", hint=hint)
 
 
-def _register(engine: Any, text: str, relations: Mapping[str, Callable[[], pl.DataFrame]]) -> None:
-    """Give the engine the relations that a text mentions, or all if it asks which there are."""
+def _register(engine: Any, text: str, relations: Mapping[str, Relation]) -> None:
+    """Give the engine the relations that a text mentions; all, without rows, if it asks which there are."""
     lower = text.lower()
     lists = lower.lstrip().startswith("show")
     engine.execute(f"CREATE SCHEMA {OWN}")
-    for name, make in relations.items():
+    for name, relation in relations.items():
         schema, _, own = name.partition(".")
         word = own if schema == OWN else name
         if lists or _escaped(word).lower() in lower:
-            engine.register(f"__{name}" if schema == OWN else name, make().to_arrow())
+            frame = relation.empty() if lists else relation.make()
+            engine.register(f"__{name}" if schema == OWN else name, frame.to_arrow())
             if schema == OWN:
-                engine.execute(f'CREATE VIEW {OWN}."{_escaped(own)}" AS SELECT * FROM "__{_escaped(name)}"')
+                engine.execute(f'CREATE TABLE {OWN}."{_escaped(own)}" AS SELECT * FROM "__{_escaped(name)}"')
+                engine.unregister(f"__{name}")
 
 
 def _run(engine: Any, text: str, limit: int) -> Snapshot:

@@ -15,6 +15,7 @@ from tests.unit.server.test_shelf import SCHEMA, page, shelves
 from headrace.model.keep import Keep
 from headrace.server import snapshot
 from headrace.server.problems import Fault
+from headrace.server.relations import Relation
 from headrace.server.snapshot import take_snapshot
 
 SQL = """
@@ -157,7 +158,8 @@ def test_only_a_few_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return pl.DataFrame({"a": [1]})
 
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(take_snapshot("SELECT * FROM slow", {"slow": slow})))
+    relations = {"slow": Relation(slow, slow)}
+    thread = threading.Thread(target=lambda: found.append(take_snapshot("SELECT * FROM slow", relations)))
     thread.start()
     began.wait(10)
     with pytest.raises(Fault, match="too many"):

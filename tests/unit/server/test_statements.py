@@ -161,3 +161,13 @@ def test_a_source_is_tried_without_effect(tmp_path: Path) -> None:
         assert not list((tmp_path / "state").glob("sources/*"))
     finally:
         end(server)
+
+
+def test_a_plan_has_the_operators_of_its_picture(shared: Client) -> None:
+    answer = shared.ask("POST", "explain", {"text": "SELECT item, count(*) AS n FROM bids [ROWS 5] GROUP BY item"})
+    assert answer.status == 200
+    [graph] = answer.body["graphs"]
+    titles = {vertex["id"]: (vertex["title"], vertex["half"]) for vertex in graph["vertices"]}
+    assert any("bids" in title and half == "ingest" for title, half in titles.values())
+    assert any("count" in title and half == "bucket" for title, half in titles.values())
+    assert all(origin in titles for vertex in graph["vertices"] for origin in vertex["inputs"])

@@ -246,13 +246,17 @@ export interface StreamView {
   late: Sample | null;
 }
 
-/** A stored table. */
+/** A table: stored, and read again every `refresh_ms` if that is not None; or fed by a stream, a row for each key. */
 export interface TableView {
   name: string;
   source: string;
   options: Record<string, string>;
   columns: Column[];
   readers: string[];
+  refresh_ms: number | null;
+  origin: string | null;
+  key: string[];
+  problem: string | null;
 }
 
 /** What is kept of the newest results of a query. */
@@ -469,6 +473,7 @@ export interface Diagnosis {
 export interface ExplainAnswer {
   text: string;
   plans: unknown[];
+  graphs: GraphView[];
 }
 
 /** A record that does not fit the columns of a stream: what it is, why, and where it stands. */
@@ -517,6 +522,7 @@ export interface WordsView {
   settings: [string, string[]][];
   sources: string[];
   sinks: string[];
+  snapshots: string[];
 }
 
 /** The results of a query in one micro-batch; `skipped` rows before them were not sent. */

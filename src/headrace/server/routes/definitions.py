@@ -40,7 +40,8 @@ def tables(call: Call) -> tuple[TableView, ...]:
     """Return all tables."""
     service = call.server.service
     catalog, running = service.catalog, service.running
-    return tuple(read.table_view(table, catalog, running) for table in catalog.tables())
+    problems = service.session.deployment.turn.refreshing.problems
+    return tuple(read.table_view(table, catalog, running, problems.get(table.name)) for table in catalog.tables())
 
 
 def queries(call: Call) -> tuple[QueryView, ...]:

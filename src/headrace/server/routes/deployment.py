@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from headrace import __version__
+from headrace.catalog.definitions import Aggregate
 from headrace.connectors.kinds import SINKS, SOURCES
 from headrace.control.decision_log import Numbered
 from headrace.hosts.local import LocalDeployment
@@ -19,6 +20,7 @@ from headrace.model.keep import KEEP
 from headrace.model.qos import OPTIONS
 from headrace.server import read
 from headrace.server.problems import Fault
+from headrace.server.relations import relations_of
 from headrace.server.route import Call
 from headrace.server.values import cells, columns_of
 from headrace.server.views.control import DecisionsView, FeedbackView, MigrationView, SheddingView
@@ -171,7 +173,7 @@ def words(call: Call) -> WordsView:
         FunctionWord(name, function.help, False) for name, function in FUNCTIONS.items() if name.isidentifier()
     ]
     functions += [FunctionWord(name, "", True) for name in AGGREGATES]
-    functions += [FunctionWord(aggregate.name, aggregate.target or "SQL", True) for aggregate in catalog.aggregates()]
+    functions += [FunctionWord(aggregate.name, _signature(aggregate), True) for aggregate in catalog.aggregates()]
     return WordsView(
         keywords=tuple(dict.fromkeys((*STATEMENTS, *KEYWORDS))),
         functions=tuple(functions),
@@ -182,7 +184,14 @@ def words(call: Call) -> WordsView:
         settings=tuple((name, ()) for name in DEFAULTS),
         sources=tuple(kind for kind in SOURCES if kind not in ("RAISED", "FAILURES", "SYSTEM", "CLOCK")),
         sinks=tuple(SINKS),
+        snapshots=tuple(relations_of(call.server)),
     )
+
+
+def _signature(aggregate: Aggregate) -> str:
+    arguments = [f"{param.name} {param.type.value}" for param in aggregate.params] or [aggregate.arg.value]
+    language = "Python" if aggregate.target else "SQL"
+    return f"{aggregate.name}({', '.join(arguments)}) returns {aggregate.result.value}, in {language}"
 
 
 def retry(call: Call) -> Future[Done]:

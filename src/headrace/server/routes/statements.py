@@ -9,8 +9,10 @@ import msgspec
 
 from headrace.analysis.forecast.report import CapacityReport
 from headrace.errors import HeadraceError
+from headrace.graph.graph import Graph
 from headrace.server.asks import ForecastAsk, StatementsAsk, TextAsk
 from headrace.server.problems import Fault, problem_of
+from headrace.server.read import planned_graph
 from headrace.server.route import Call
 from headrace.server.routes.definitions import query_name
 from headrace.server.values import columns_of, rows_in
@@ -53,7 +55,7 @@ def explain(call: Call) -> ExplainAnswer:
             plans.append(decoder.decode(part))
         except msgspec.DecodeError:
             continue
-    return ExplainAnswer(text, tuple(plans))
+    return _explained(text, plans)
 
 
 def try_source(call: Call) -> TrialView:
@@ -80,7 +82,12 @@ def query_forecast(call: Call) -> Any:
 def plan(call: Call) -> ExplainAnswer:
     """Return the plan of a query, with counters."""
     text = _said(call, f"EXPLAIN ANALYZE {_quoted(call)}")
-    return ExplainAnswer(text, (msgspec.json.decode(_said(call, f"EXPLAIN (FORMAT JSON) {_quoted(call)}")),))
+    return _explained(text, [msgspec.json.decode(_said(call, f"EXPLAIN (FORMAT JSON) {_quoted(call)}"))])
+
+
+def _explained(text: str, plans: list[Any]) -> ExplainAnswer:
+    graphs = (planned_graph(msgspec.convert(plan["graph"], Graph)) for plan in plans)
+    return ExplainAnswer(text, tuple(plans), tuple(graphs))
 
 
 def _quoted(call: Call) -> str:

@@ -60,13 +60,20 @@ class StreamView(View, frozen=True):
 
 
 class TableView(View, frozen=True):
-    """A stored table."""
+    """A table: stored, and read again every `refresh_ms` if that is not None; or fed by a stream, a row for each key.
+
+    `problem` says why it could not be read again; queries go on with the rows that they had.
+    """
 
     name: str
     source: str
     options: dict[str, str]
     columns: tuple[Column, ...]
     readers: tuple[str, ...]
+    refresh_ms: float | None
+    origin: str | None
+    key: tuple[str, ...]
+    problem: str | None
 
 
 class ShelfView(View, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from headrace.server.views.definitions import GraphView
 from headrace.server.views.problem import Problem
 from headrace.server.views.view import Column, View
 
@@ -51,6 +52,7 @@ class ExplainAnswer(View, frozen=True):
 
     text: str
     plans: tuple[Any, ...]  # EXPLAIN JSON of each query
+    graphs: tuple[GraphView, ...]  # the operators of each, in the same order
 
 
 class BadRecord(View, frozen=True):
@@ -105,3 +107,4 @@ class WordsView(View, frozen=True):
     settings: tuple[tuple[str, tuple[str, ...]], ...]
     sources: tuple[str, ...]
     sinks: tuple[str, ...]
+    snapshots: tuple[str, ...]  # what a snapshot can read
