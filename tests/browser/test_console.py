@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 from tests.browser.conftest import Served, Visitor, visiting
@@ -238,6 +239,40 @@ def test_parcels_of_keys_are_moved_by_a_statement(visitor: Visitor, traffic: Ser
     page.wait_for_selector(f"[data-parcels=speed_map] [data-parcel='{parcel}'][data-bucket='{other}']")
     rows = ask(traffic, "/statements", {"text": "SHOW PARCELS"})["outcomes"][0]["rows"]
     assert [parcel, other] in [[str(row[1]), str(row[3])] for row in rows]
+
+
+def test_a_plan_is_a_picture_before_the_query_runs(visitor: Visitor):
+    page = visitor.page
+    write(visitor, "SELECT segment, count(*) AS n FROM probes [RANGE 1 SECOND] WHERE speed > 10 GROUP BY segment;")
+    page.click("button:has-text('Explain')")
+    page.wait_for_selector("[data-plan] svg [data-node]")
+    titles = page.locator("[data-plan] svg [data-node]").all_inner_texts()
+    assert any("probes" in title for title in titles)
+    assert any("count" in title for title in titles)
+    page.locator("[data-plan] svg [data-node]:has-text('filter')").first.click()
+    visitor.until("() => document.querySelector('[data-plan] [role=status]').innerText.includes('speed > 10')")
+
+
+def test_a_snapshot_is_explored_as_a_table_and_as_a_file(visitor: Visitor):
+    page = visitor.page
+    visitor.enter("/explore")
+    page.locator("[data-editor] .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(
+        "SELECT name, rate FROM headrace.streams WHERE name IN ('probes', 'detectors') ORDER BY name"
+    )
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("[data-snapshot='2']")
+    assert page.locator("[data-snapshot] tbody tr").first.inner_text().startswith("detectors")
+    with page.expect_download() as got:
+        page.click("[data-snapshot] button:has-text('CSV')")
+    assert Path(got.value.path()).read_text().splitlines()[0] == "name,rate"
+    page.locator("[data-editor] .cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("DROP TABLE probes")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("text=a snapshot only reads")
+    visitor.faults.clear()  # the browser tells of the refusal
 
 
 def test_the_plain_page_works_without_script(chromium, traffic):

@@ -22,6 +22,8 @@ export interface Editor {
 }
 export interface Wishes {
   text: string;
+  label?: string;
+  checks?: boolean; // whether the text is statements of ours; a snapshot's is not
   words: () => WordsView | null;
   onchange: (text: string) => void;
   oncursor: (line: number, column: number) => void;
@@ -126,8 +128,8 @@ export function create(parent: HTMLElement, wishes: Wishes): Editor {
       extensions: [
         lineNumbers(), lintGutter(), history(), drawSelection(), bracketMatching(), closeBrackets(), highlightActiveLine(), highlightActiveLineGutter(),
         EditorView.lineWrapping, language, colors, look, typeOver,
-        EditorView.contentAttributes.of({ "aria-label": "Statements", spellcheck: "false" }),
-        autocompletion({ override: [(context) => complete(context, wishes.words())], icons: false }),
+        EditorView.contentAttributes.of({ "aria-label": wishes.label ?? "Statements", spellcheck: "false" }),
+        autocompletion({ override: [(context) => (wishes.checks === false ? completeSnapshot : complete)(context, wishes.words())], icons: false }),
         Prec.highest(keymap.of([
           { key: "Mod-Enter", run: () => (wishes.onrun(false), true) },
           { key: "Mod-Shift-Enter", run: () => (wishes.onrun(true), true) },
@@ -136,7 +138,7 @@ export function create(parent: HTMLElement, wishes: Wishes): Editor {
           { key: "Tab", run: acceptCompletion },
         ])),
         keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
-        linter(() => check(view.state.doc.toString()), { delay: 300 }),
+        wishes.checks === false ? [] : linter(() => check(view.state.doc.toString()), { delay: 300 }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged) wishes.onchange(update.state.doc.toString());
           if (update.docChanged || update.selectionSet) {
@@ -198,6 +200,18 @@ export function create(parent: HTMLElement, wishes: Wishes): Editor {
     },
     destroy: () => view.destroy(),
   };
+}
+
+/** What a snapshot can read, and the columns of what its text mentions. */
+function completeSnapshot(context: CompletionContext, words: WordsView | null): CompletionResult | null {
+  const word = context.matchBefore(/[A-Za-z_][\w.]*/);
+  if (!words || (!word && !context.explicit)) return null;
+  const text = context.state.doc.toString().toLowerCase();
+  const mentioned = words.relations.filter((relation) => text.includes(relation.name.toLowerCase()));
+  const columns = mentioned.flatMap((relation) => relation.columns.map((column) => ({ label: column.name, detail: `${column.type}, ${relation.name}`, boost: 20 })));
+  const options: Completion[] = [...words.snapshots.map((label) => ({ label, boost: 30 })), ...columns];
+  for (const label of ["SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "JOIN", "USING", "AS", "DESC"]) options.push({ label });
+  return { from: word ? word.from : context.pos, options, validFor: /^[\w.]*$/ };
 }
 
 function complete(context: CompletionContext, words: WordsView | null): CompletionResult | null {

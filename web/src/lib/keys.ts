@@ -9,6 +9,7 @@ export const GOTO: [key: string, path: string, title: string][] = [
   ["g", "/graph", "Graph"],
   ["q", "/queries", "Queries"],
   ["e", "/sql", "SQL editor"],
+  ["x", "/explore", "Explore"],
   ["s", "/streams", "Streams"],
   ["d", "/decisions", "Decisions"],
   ["r", "/rules", "Events & rules"],

@@ -32,6 +32,38 @@ export interface Job {
   direction: Direction;
 }
 
+/** Between boxes of a rank, and between ranks. */
+export const GAP = 26;
+export const RANK_GAP = 46;
+
+/** From left to right if that is readable in the room, or at least not wider than from top to bottom. Pure. */
+export function directionOf(boxes: Box[], edges: Edge[], room: number, readable: number): Direction {
+  if (room < 620) return "TB";
+  const ranks = ranksOf(boxes, edges);
+  const labels = edges.some((edge) => edge.label) ? Math.max(...edges.map((edge) => edge.label)) : 0;
+  const across = ranks.reduce((sum, rank) => sum + Math.max(...rank.map((box) => box.width)), (ranks.length - 1) * (RANK_GAP + labels));
+  const down = Math.max(0, ...ranks.map((rank) => rank.reduce((sum, box) => sum + box.width + GAP, -GAP)));
+  return room / across < readable && down < across ? "TB" : "LR";
+}
+
+/** The boxes by their longest way from a beginning. */
+function ranksOf(boxes: Box[], edges: Edge[]): Box[][] {
+  const inputs = new Map<string, string[]>();
+  for (const edge of edges) inputs.set(edge.to, [...(inputs.get(edge.to) ?? []), edge.from]);
+  const known = new Map<string, number>();
+  const rank = (id: string): number => {
+    const found = known.get(id);
+    if (found !== undefined) return found;
+    known.set(id, 0); // should there be a cycle
+    const own = Math.max(-1, ...(inputs.get(id) ?? []).map(rank)) + 1;
+    known.set(id, own);
+    return own;
+  };
+  const ranks: Box[][] = [];
+  for (const box of boxes) (ranks[rank(box.id)] ??= []).push(box);
+  return ranks.filter(Boolean);
+}
+
 let worker: Worker | null = null;
 let next = 1;
 const waiting = new Map<number, (picture: Picture) => void>();

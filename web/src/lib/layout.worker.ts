@@ -1,11 +1,12 @@
 import { Graph, layout } from "@dagrejs/dagre";
-import type { Direction, Job, Picture, Placed } from "./layout";
+import { type Direction, GAP, type Job, type Picture, type Placed, RANK_GAP } from "./layout";
 
 interface Point {
   x: number;
   y: number;
 }
 const PAD = 16;
+const LARGE = 80; // from here on the better ranks of network simplex take seconds
 
 self.onmessage = (event: MessageEvent<Job>) => {
   self.postMessage({ number: event.data.number, picture: draw(event.data) });
@@ -13,7 +14,8 @@ self.onmessage = (event: MessageEvent<Job>) => {
 
 function draw({ boxes, edges, direction }: Job): Picture {
   const graph = new Graph({ multigraph: true, compound: true });
-  graph.setGraph({ rankdir: direction, nodesep: 26, ranksep: 46, edgesep: 14, marginx: PAD, marginy: PAD });
+  const ranker = boxes.length > LARGE ? "tight-tree" : "network-simplex";
+  graph.setGraph({ rankdir: direction, nodesep: GAP, ranksep: RANK_GAP, edgesep: 14, marginx: PAD, marginy: PAD, ranker });
   graph.setDefaultEdgeLabel(() => ({}));
   const groups = [...new Set(boxes.flatMap((box) => (box.group ? [box.group] : [])))];
   for (const box of boxes) graph.setNode(box.id, { width: box.width, height: box.height });

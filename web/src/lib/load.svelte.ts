@@ -8,14 +8,15 @@ export class Loaded<T> {
   problem = $state.raw<Problem | null>(null);
   loading = $state(true);
   #stop: AbortController | null = null;
-  #path = "";
+  #what = "";
 
   async fetch(path: string): Promise<void> {
     this.#stop?.abort();
     const stop = new AbortController();
     this.#stop = stop;
-    if (path !== this.#path) this.value = null;
-    this.#path = path;
+    const [what = ""] = path.split("?"); // what comes after it only says when to look again
+    if (what !== this.#what) this.value = null;
+    this.#what = what;
     this.loading = true;
     try {
       const value = await get<T>(path, stop.signal);

@@ -2,7 +2,7 @@
 
 export type PageName =
   | "overview" | "graph" | "queries" | "query" | "sql" | "streams" | "stream" | "decisions" | "rules" | "savings" | "plans"
-  | "parcels" | "system" | "missing";
+  | "parcels" | "explore" | "system" | "missing";
 
 export interface Place {
   page: PageName;
@@ -16,7 +16,7 @@ export function placeOf(path: string, search: string): Place {
   const name = rest.join("/");
   const known: Record<string, PageName> = {
     "": "overview", graph: "graph", sql: "sql", decisions: "decisions", rules: "rules", savings: "savings", plans: "plans",
-    parcels: "parcels", system: "system", queries: name ? "query" : "queries", streams: name ? "stream" : "streams",
+    parcels: "parcels", explore: "explore", system: "system", queries: name ? "query" : "queries", streams: name ? "stream" : "streams",
   };
   return { page: known[first] ?? "missing", name, search: new URLSearchParams(search) };
 }
@@ -77,3 +77,10 @@ export const graphLink = (query?: string | null, vertex?: string | null): string
   const text = search.toString();
   return text ? `/graph?${text}` : "/graph";
 };
+
+/** Where a definition of a kind is shown; null if nowhere. */
+export function linkOf(kind: string, name: string): string | null {
+  if (kind === "stream") return streamLink(name);
+  if (kind === "query" || kind === "view" || kind === "event") return queryLink(name);
+  return kind === "rule" ? "/rules" : kind === "table" ? "/streams" : null;
+}
