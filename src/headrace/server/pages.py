@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 from collections.abc import Iterable
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -97,11 +100,11 @@ async def _plain(server: Server, request: Request) -> Response:
 
 
 async def _run(server: Server, login: Login, text: str) -> str:
-    import asyncio
-
     try:
-        future = server.service.execute(text, dry=False, check=server.fence(login))
-        answer = await asyncio.wrap_future(future)
+        execute = partial(server.service.execute, text, dry=False, check=server.fence(login))
+        answer = await asyncio.to_thread(execute)
+        if isinstance(answer, Future):
+            answer = await asyncio.wrap_future(answer)
     except (HeadraceError, Fault) as error:
         problem = problem_of(error)
         lines = [f"{problem.code} {problem.title}: {problem.detail}", problem.excerpt or "", problem.hint or ""]

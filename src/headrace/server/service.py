@@ -164,14 +164,20 @@ class Service:
 
         return self._writer.submit(run)
 
-    def execute(self, text: str, *, dry: bool, check: Callable[[str], None]) -> Future[StatementsAnswer]:
-        """Run statements together, after `check` has looked at them."""
+    def execute(
+        self, text: str, *, dry: bool, check: Callable[[str], None]
+    ) -> Future[StatementsAnswer] | StatementsAnswer:
+        """Run statements together, after `check` has looked at them; those that only read wait for nobody."""
+        self.check_ready()
+        check(text)
+        if dry:
+            self.session.check(text)
+            return StatementsAnswer((), True, self.session.running().commands)
+        if self._only_reads(text):
+            views = tuple(outcome_view(outcome, False) for outcome in self.session.execute(text))
+            return StatementsAnswer(views, False, self.session.running().commands)
 
         def run() -> StatementsAnswer:
-            check(text)
-            if dry:
-                self.session.check(text)
-                return StatementsAnswer((), True, self.session.running().commands)
             outcomes = self.session.execute(text)
             running = self.session.running()
             views = tuple(
@@ -184,6 +190,12 @@ class Service:
             return StatementsAnswer(views, False, running.commands)
 
         return self.change(run)
+
+    def _only_reads(self, text: str) -> bool:
+        try:
+            return not self.session.check(text)
+        except HeadraceError:
+            return False  # running it tells what is wrong
 
     def check_ready(self) -> None:
         """Refuse with the reason while the server starts or stops."""

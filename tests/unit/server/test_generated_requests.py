@@ -24,6 +24,8 @@ MORE = """
 CREATE EVENT peak (item INT);
 CREATE RULE tell ON dear DO RAISE EVENT peak(dear.item);
 CREATE QUERY kept WITH (keep '1 day durable') AS SELECT item FROM bids;
+CREATE TABLE newest (item INT, price DOUBLE, at TIMESTAMP, PRIMARY KEY (item)) FROM bids;
+CREATE QUERY changes AS SELECT item, count(*) AS n FROM bids GROUP BY item EMIT CHANGES STATE TTL '1 day';
 """
 #: Statements that are run, beside those of the golden scripts.
 OWN = (
@@ -34,6 +36,10 @@ OWN = (
     "ASSUME best WHERE item NOT IN (1, 2)", "DESIRE best WHERE item = 3", "DEMAND best WHERE item = 1",
     "CREATE VIEW v AS SELECT item FROM bids", "DROP VIEW IF EXISTS v", "DISABLE RULE tell", "ENABLE RULE tell",
     "ALTER QUERY best SET (latency '1 s' MUST)", "SET scheduler = 'edf'",
+    # snapshots
+    "SHOW ALL TABLES", "DESCRIBE kept", "FROM changes", "SELECT * FROM newest", "SELECT count(*) FROM headrace.history",
+    "SELECT title, busy FROM headrace.vertices ORDER BY busy DESC", "SELECT d.item FROM dear d JOIN kept USING (item)",
+    "SELECT * FROM headrace.promises p, headrace.queries q WHERE p.query = q.name", "EXPLAIN SELECT * FROM changes",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import msgspec
@@ -171,3 +172,44 @@ def test_a_plan_has_the_operators_of_its_picture(shared: Client) -> None:
     assert any("bids" in title and half == "ingest" for title, half in titles.values())
     assert any("count" in title and half == "bucket" for title, half in titles.values())
     assert all(origin in titles for vertex in graph["vertices"] for origin in vertex["inputs"])
+
+
+def test_what_only_reads_waits_for_nobody_and_changes_nothing(client: Client) -> None:
+    before = client.get("deployment")["beat"]["catalog"]
+    entered, goes_on = threading.Event(), threading.Event()
+
+    def occupied() -> None:
+        entered.set()
+        goes_on.wait(20)
+
+    busy = client.server.service.change(occupied)
+    entered.wait(10)
+    answer = client.run("SHOW QUERIES; DESCRIBE bids")
+    assert (answer.status, len(answer.body["outcomes"])) == (200, 2)
+    assert client.run("SHOW QUERIES", dry=True).status == 200
+    assert client.server.service.beats.latest.catalog == before, "nobody has to look again"
+    assert not busy.done()
+    goes_on.set()
+    busy.result(10)
+
+
+def test_looking_at_a_deployment_that_has_failed_does_not_try_it_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    sink = f"FILES (path '{out}', format 'json')"
+    server = serve(
+        tmp_path / "state", f"CREATE STREAM t (n INT) FROM MEMORY; CREATE QUERY q AS SELECT n FROM t INTO {sink}"
+    )
+    try:
+        client = Client(server)
+        out.rmdir()
+        client.ask("POST", "streams/t/rows", [{"n": 1}])
+        client.until(lambda: client.get("deployment")["state"] == "failed")
+        states = client.run("SHOW QUERIES").body["outcomes"][0]["rows"]
+        assert any("results cannot be written" in str(row) for row in states)
+        assert client.get("deployment")["state"] == "failed"
+        assert client.ask("GET", "/health/ready").status == 503
+        out.mkdir()
+        assert client.ask("POST", "retry", {}).status == 200
+        client.until(lambda: list(out.glob("*")))
+    finally:
+        end(server)

@@ -95,7 +95,7 @@ def status(
         broken = [f"{each['query']} {each['measure']}" for each in beat["promises"] if each["kept"] is False]
         out.print(
             f"micro-batch {beat['batch']:,}, {milliseconds(beat['took_ms'])}, {beat['rate']:,.0f} tuples/s, "
-            f"{len(beat['queries'])} queries, promises broken: {', '.join(broken) or 'none'}",
+            f"queries: {len(beat['queries'])}, promises broken: {', '.join(broken) or 'none'}",
             markup=False,
         )
 

@@ -21,7 +21,7 @@ from headrace.session import Message
 from headrace.session.forecast import Stated
 
 
-def statements(call: Call) -> Future[StatementsAnswer]:
+def statements(call: Call) -> Future[StatementsAnswer] | StatementsAnswer:
     """Run statements, all or none."""
     ask: StatementsAsk = call.body
     return call.server.service.execute(ask.text, dry=ask.dry, check=call.server.fence(call.login))
