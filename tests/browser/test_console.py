@@ -246,7 +246,7 @@ def test_a_plan_is_a_picture_before_the_query_runs(visitor: Visitor):
     write(visitor, "SELECT segment, count(*) AS n FROM probes [RANGE 1 SECOND] WHERE speed > 10 GROUP BY segment;")
     page.click("button:has-text('Explain')")
     page.wait_for_selector("[data-plan] svg [data-node]")
-    titles = page.locator("[data-plan] svg [data-node]").all_inner_texts()
+    titles = page.locator("[data-plan] svg [data-node]").all_text_contents()
     assert any("probes" in title for title in titles)
     assert any("count" in title for title in titles)
     page.locator("[data-plan] svg [data-node]:has-text('filter')").first.click()

@@ -1,0 +1,66 @@
+"""The console of a deployment with nothing in it, and of one that has failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.browser.conftest import Served, visiting
+from tests.browser.test_console import ask
+from tests.browser.test_pages import AXE, SERIOUS
+
+PAGES = (
+    "/", "/graph", "/queries", "/sql", "/explore", "/streams", "/decisions", "/rules", "/savings", "/plans", "/parcels",
+    "/system",
+)  # fmt: skip
+
+
+def test_pages_of_an_empty_deployment_say_what_to_do(chromium, tmp_path):
+    served = Served(tmp_path, "")
+    try:
+        with visiting(chromium, served) as visitor:
+            page = visitor.page
+            visitor.enter()
+            page.evaluate(AXE.read_text())
+            found = []
+            for path in PAGES:
+                visitor.go(path)
+                page.wait_for_selector("#content h1", state="attached")
+                page.wait_for_timeout(100)
+                assert "loading" not in page.inner_text("#content"), path
+                found += [f"{path}: {finding}" for finding in page.evaluate(SERIOUS)]
+            assert found == []
+            visitor.go("/")
+            page.click("section:has-text('Nothing runs yet') button")
+            page.wait_for_selector("[data-editor] .cm-content")
+            page.click("button:has-text('Run all')")  # what the page offers works
+            visitor.until("() => document.querySelector('[data-messages]').innerText.includes('✓')")
+            visitor.go("/")
+            page.wait_for_selector("svg [data-node]")
+    finally:
+        served.stop()
+
+
+def test_a_deployment_that_has_failed_says_why_and_is_tried_again(chromium, tmp_path):
+    out = tmp_path / "out"
+    served = Served(
+        tmp_path,
+        f"""CREATE STREAM bids (n INT) FROM MEMORY;
+        CREATE QUERY every AS SELECT n FROM bids INTO FILES (path '{out}', format 'json');""",
+    )
+    try:
+        with visiting(chromium, served) as visitor:
+            page = visitor.page
+            visitor.enter("/queries/every")
+            page.wait_for_selector("h1:has-text('every')")
+            out.rmdir()
+            ask(served, "/streams/bids/rows", [{"n": 1}])
+            page.wait_for_selector("[data-banner=failed]")
+            assert "results cannot be written" in page.inner_text("[data-banner=failed]")
+            assert page.inner_text("h1") == "every"  # pages still work
+            out.mkdir()
+            visitor.go("/system")
+            page.click("button:has-text('Try again')")
+            page.wait_for_selector("[data-banner=failed]", state="detached")
+            visitor.patiently(lambda: any(Path(out).iterdir()))
+    finally:
+        served.stop()
