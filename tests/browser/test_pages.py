@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -105,5 +106,58 @@ def test_the_page_goes_on_after_a_crash(chromium, tmp_path):
             visitor.page.click("[data-banner=locked] button")
             visitor.page.wait_for_selector("[data-banner]", state="detached")
             visitor.until("() => document.querySelector('[data-state]').dataset.state === 'idle'")
+    finally:
+        served.stop()
+
+
+#: The pictures of the documentation: their names, pages, what is there, the width, and the colors.
+SHOWN = (
+    ("overview", "/", "svg [data-node]", 1280, "light"),
+    ("graph", "/graph?query=slow_roads", "svg [data-node]", 1280, "light"),
+    ("query", "/queries/slow_roads?help=1", "[data-rows] tbody tr", 1280, "light"),
+    ("sql", "/sql", "[data-editor] .cm-content", 1280, "dark"),
+    ("explore", "/explore", "[data-editor] .cm-content", 1280, "light"),
+    ("streams", "/streams", "[data-table=roads]", 1280, "light"),
+    ("stream", "/streams/detectors", "[data-listing] tbody tr", 1280, "light"),
+    ("rules", "/rules", "[data-dots]", 1280, "light"),
+    ("decisions", "/decisions", "[data-decision]", 1280, "dark"),
+    ("savings", "/savings", "[data-feedback] tbody tr", 1280, "light"),
+    ("plans", "/plans", "pre", 1280, "light"),
+    ("parcels", "/parcels", "[data-parcels] [data-parcel]", 1280, "light"),
+    ("system", "/system", "table tbody tr", 1280, "light"),
+    ("phone", "/queries/slow_roads?help=1", "[data-rows] tbody tr", 360, "dark"),
+    ("wall", "/", "svg [data-node]", 1920, "dark"),
+)
+TYPED = """SELECT segment, avg(speed) AS speed, window_end
+FROM detectors [RANGE 2 SECONDS]
+WHERE speed > 5
+GROUP BY segment;"""
+
+
+@pytest.mark.skipif(PICTURES is None, reason="HEADRACE_PICTURES names no folder")
+def test_pictures_for_the_documentation(chromium, tmp_path):
+    assert PICTURES is not None
+    roads = "".join(f"{n},{('A 8', 'B 14', 'Ring')[n % 3]}\n" for n in range(1, 25))
+    (tmp_path / "roads.csv").write_text(f"segment,road\n{roads}")
+    served = Served(tmp_path, (Path(__file__).parent / "pictures.sql").read_text().replace("{folder}", str(tmp_path)))
+    try:
+        time.sleep(40)  # there is to be something to see
+        for name, path, loaded, width, scheme in SHOWN:
+            size = {"width": width, "height": 1080 if width == 1920 else 800}
+            with visiting(chromium, served, color_scheme=scheme, viewport=size) as visitor:
+                page = visitor.page
+                visitor.enter(path)
+                page.wait_for_selector(f"#content {loaded}", state="attached")
+                if name == "sql":
+                    page.locator("[data-editor] .cm-content").click()
+                    page.keyboard.press("Control+a")
+                    page.keyboard.insert_text(TYPED)
+                    page.click("button:has-text('Explain')")
+                    page.wait_for_selector("[data-plan] svg [data-node]")
+                if name == "explore":
+                    page.select_option("select", label="Where the time goes")
+                    page.wait_for_selector("[data-snapshot]")
+                page.wait_for_timeout(2500)
+                page.screenshot(path=PICTURES / f"console-{name}.png")
     finally:
         served.stop()

@@ -25,8 +25,7 @@ def test_pages_of_an_empty_deployment_say_what_to_do(chromium, tmp_path):
             for path in PAGES:
                 visitor.go(path)
                 page.wait_for_selector("#content h1", state="attached")
-                page.wait_for_timeout(100)
-                assert "loading" not in page.inner_text("#content"), path
+                visitor.until("() => !document.querySelector('#content').innerText.includes('loading')")
                 found += [f"{path}: {finding}" for finding in page.evaluate(SERIOUS)]
             assert found == []
             visitor.go("/")
