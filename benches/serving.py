@@ -1,13 +1,12 @@
-"""What serving costs and how fast it is: watching pages against none, delivery to a client, a statement until it works.
+"""What serving costs and how fast it is: watching pages against none, delivery to a screen, a statement until it works.
 
-One server on Spark runs as `headrace serve` does; clients are in processes of their own and use what a page uses: one
-WebSocket with beats, figures of operators, results and decisions. Figures are of one run on one machine.
+A server on Spark runs as `headrace serve` does. Clients are in processes of their own and use what a page uses: one
+WebSocket with beats, figures of operators, results and decisions. If there is a browser, results are also followed in
+three windows of it until they are drawn. Figures are of one run on one machine.
 """
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -15,18 +14,24 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benches.parts.screens import browser, on_screen
+from benches.parts.watching import watching
 
 from headrace.client import RemoteSession, connect
 from headrace.server.tokens import TokenFile, token_path
 
 #: Tuples per second: more than any machine can do here, and a load that leaves room.
 FLOOD, CALM = 4_000_000, 2_000
-TABS, IDLE = 3, 200
+TABS, IDLE, LIVELY = 3, 200, 50
 SCRIPT = """
 CREATE STREAM readings (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at SKEW 500 MILLISECONDS
   FROM GENERATOR (rate {rate}, seed 7, col.segment 'uniform(1, 50)', col.speed 'normal(55, 18)');
@@ -37,91 +42,127 @@ CREATE QUERY rare AS SELECT at, segment, speed FROM readings WHERE speed > {fast
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server in a process of its own; when it answered and when it was ready, in seconds after its start."""
+
+    session: RemoteSession
+    url: str
+    token: str
+    process: subprocess.Popen[bytes]
+    reachable: float
+    ready: float
+
+
 def main(quick: bool = False) -> dict[str, Any]:
-    """Compare six periods of 20 s (four of 8 if quick), follow results for 30 s (10), try ten statements (four)."""
+    """Compare periods of 20 s by turns (8 if quick), follow results for 30 s (10), try 20 statements (6)."""
     rows: list[dict[str, Any]] = []
     notes = [f"load of the machine at the start: {os.getloadavg()[0]:.1f}"]
-    with server(SCRIPT.format(rate=FLOOD, fastest=130)) as (session, url, token, _):
-        watched, alone = throughput(session, url, token, 2 if quick else 3, 8.0 if quick else 20.0)
-    ratio = statistics.median(watched) / statistics.median(alone)
-    rows.append(_row(f"tuples per second with {TABS} watching pages, to none", ratio, "x", 0.97, ratio >= 0.97))
-    notes.append(f"with pages {_shown(watched)}, without {_shown(alone)} tuples per second, by turns")
-    with server(SCRIPT.format(rate=CALM, fastest=70)) as (session, url, token, process):
-        delays, took = deliveries(session, url, token, 10.0 if quick else 30.0)
-        p95 = statistics.quantiles(delays, n=20)[-1]
-        rows.append(_row(f"delivery to {TABS} clients, p95", p95, "ms", 250.0, p95 <= 250))
-        notes.append(f"{len(delays)} messages, median {statistics.median(delays):.0f} ms, longest {max(delays):.0f} ms")
-        answers, firsts = statements(session, url, token, 4 if quick else 10)
-        limit = 2 * took + 50
-        rows.append(_row("statement until its first results, median", statistics.median(firsts), "ms", limit,
-                         statistics.median(firsts) <= limit))  # fmt: skip
+    with served(SCRIPT.format(rate=CALM, fastest=70)) as server:
+        rows.append(_row("page reachable after the start", server.reachable, "s", 3.0))
+        rows.append(_row("ready with Spark after the start", server.ready, "s", 30.0))
+        with watching(server.url, server.token, ("slow", "rare"), clients=TABS) as tell:
+            took = _batch_ms(server.session, 10.0 if quick else 30.0)
+            delays = tell()
+        rows.append(_row(f"delivery to {TABS} clients, p95", _p95(delays), "ms", 250.0))
+        notes.append(f"clients: {_spread(delays)}; a micro-batch takes {took:.0f} ms (median)")
+        if program := browser():
+            drawn = on_screen(program, server.url, server.token, "slow", TABS, 10.0 if quick else 30.0)
+            rows.append(_row(f"delivery to screen, {TABS} windows, p95", _p95(drawn), "ms", 250.0))
+            notes.append(f"screens: {_spread(drawn)}")
+        in_force, firsts, periods = statements(server.session, 6 if quick else 20)
+        limit = statistics.median(periods) + 50
+        rows.append(_row("statement until in force, median", statistics.median(in_force), "ms", limit))
         notes.append(
-            f"a micro-batch takes {took:.0f} ms (median); a statement waits for the end of one, and its results for "
-            f"the end of the next: the target is both and 50 ms. Answered after {statistics.median(answers):.0f} ms"
+            f"statements: in force {_spread(in_force)}; a micro-batch follows another after {_spread(periods)}; "
+            f"first results with a client after {_spread(firsts)}"
         )
-        grown = idle_clients(url, token, process.pid)
-        rows.append(_row(f"memory for {IDLE} idle clients", grown, "MB", 50.0, grown <= 50))
+        rows.append(_row(f"memory for {IDLE} idle clients", idle_clients(server), "MB", 50.0))
+        alone, crowded = lively(server, 2 if quick else 4, 6.0 if quick else 12.0)
+        ratio = statistics.median(crowded) / statistics.median(alone)
+        rows.append(_row(f"micro-batch with {LIVELY} followers of {CALM:,} rows/s, to none", ratio, "x", 1.05))
+        notes.append(f"micro-batches with followers {_listed(crowded)}, without {_listed(alone)} ms, by turns")
+        with watching(server.url, server.token, ("slow", "rare"), clients=TABS):
+            ended, took = stop(server)
+        rows.append(_row("stop with streams open: checkpoint released", ended, "s", took / 1000 + 1.0))
+    with served(SCRIPT.format(rate=FLOOD, fastest=130)) as server:
+        watched, alone = throughput(server, 2 if quick else 4, 8.0 if quick else 20.0)
+    ratio = statistics.median(watched) / statistics.median(alone)
+    rows.append(_row(f"tuples per second with {TABS} watching pages, to none", ratio, "x", 0.97, least=True))
+    notes.append(f"with pages {_listed(watched)}, without {_listed(alone)} tuples per second, by turns")
     return {"bench": "serving", "title": "What serving costs, and how fast it is", "rows": rows, "notes": notes}
 
 
-def throughput(
-    session: RemoteSession, url: str, token: str, turns: int, seconds: float
-) -> tuple[list[float], list[float]]:
+def throughput(server: Served, turns: int, seconds: float) -> tuple[list[float], list[float]]:
     """Return the tuples per second with watching pages and without, by turns."""
     watched: list[float] = []
     alone: list[float] = []
-    _rate(session, seconds)  # counts for nothing
+    _rate(server.session, seconds)  # counts for nothing
     for turn in range(2 * turns):
         # 1 0 0 1 1 0: what changes slowly meanwhile concerns both
         if turn % 4 in (0, 3):
-            with tabs(url, token, ("slow", "rare")):
-                watched.append(_rate(session, seconds))
+            with watching(server.url, server.token, ("slow", "rare"), clients=TABS):
+                watched.append(_rate(server.session, seconds))
         else:
-            alone.append(_rate(session, seconds))
+            alone.append(_rate(server.session, seconds))
     return watched, alone
 
 
-def deliveries(session: RemoteSession, url: str, token: str, seconds: float) -> tuple[list[float], float]:
-    """Return the milliseconds from each delivery to each client, and those of a micro-batch."""
-    with tabs(url, token, ("slow", "rare")) as tell:
-        took = []
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            beat = session._wire.ask("GET", "/deployment")["beat"]
-            took += [beat["took_ms"]] if beat["took_ms"] else []
-            time.sleep(0.5)
-        return tell(), statistics.median(took)
+def lively(server: Served, turns: int, seconds: float) -> tuple[list[float], list[float]]:
+    """Return the milliseconds of micro-batches without followers and with many, by turns."""
+    alone: list[float] = []
+    crowded: list[float] = []
+    server.session.execute("CREATE QUERY every AS SELECT at, segment, speed FROM readings")
+    for turn in range(2 * turns):
+        if turn % 4 in (0, 3):
+            with watching(server.url, server.token, (), clients=LIVELY, follow="every"):
+                crowded.append(_batch_ms(server.session, seconds))
+        else:
+            alone.append(_batch_ms(server.session, seconds))
+    server.session.execute("DROP QUERY every")
+    return alone, crowded
 
 
-def statements(session: RemoteSession, url: str, token: str, count: int) -> tuple[list[float], list[float]]:
-    """Return the milliseconds until a new query is answered, and until its first results are with a client."""
-    answers, firsts = [], []
-    for number in range(count):
-        began = time.monotonic()
-        session.execute(f"CREATE QUERY fresh{number} AS SELECT segment, speed + {number} AS s FROM readings")
-        answers.append((time.monotonic() - began) * 1000)
-        next(session.follow(f"fresh{number}", after="first"))
-        firsts.append((time.monotonic() - began) * 1000)
-        session.execute(f"DROP QUERY fresh{number}")
-    return answers, firsts
+def statements(session: RemoteSession, count: int) -> tuple[list[float], list[float], list[float]]:
+    """Return milliseconds: until new queries are in force, until their first results are here, and of micro-batches.
+
+    A query is in force when the first micro-batch begins that knows it, which is when the one before was delivered.
+    The last figures are the times between deliveries.
+    """
+    in_force, firsts = [], []
+    with _noting(session) as known:
+        for number in range(count):
+            name, began = f"fresh{number}", time.time() * 1000
+            session.execute(f"CREATE QUERY {name} AS SELECT segment, speed + {number} AS s FROM readings")
+            first = next(session.follow(name, after="first"))
+            firsts.append(time.time() * 1000 - began)
+            session.execute(f"DROP QUERY {name}")
+            time.sleep(0.137)  # not in step with micro-batches
+            if (before := known.get(first.number - 1)) is not None:
+                in_force.append(max(0.0, before[0] - began))
+        periods = [known[batch][0] - known[batch - 1][0] for batch in known if batch - 1 in known]
+    return in_force, firsts, periods
 
 
-def idle_clients(url: str, token: str, process: int) -> float:
+def idle_clients(server: Served) -> float:
     """Return the megabytes by which the server grows when clients connect that only hear beats."""
-    before = _resident(process)
-    with tabs(url, token, (), clients=IDLE):
+    before = _resident(server.process.pid)
+    with watching(server.url, server.token, (), clients=IDLE):
         time.sleep(5)
-        return max(0.0, _resident(process) - before)
+        return max(0.0, _resident(server.process.pid) - before)
 
 
-def _resident(process: int) -> float:
-    """Return the memory of a process in megabytes."""
-    status = Path(f"/proc/{process}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+def stop(server: Served) -> tuple[float, float]:
+    """Stop the server; return the seconds until its checkpoint is free, and the milliseconds of a micro-batch."""
+    took = _batch_ms(server.session, 3.0)
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGINT)
+    server.process.wait(60)
+    return time.monotonic() - began, took
 
 
 @contextmanager
-def server(script: str) -> Iterator[tuple[RemoteSession, str, str, subprocess.Popen[bytes]]]:
+def served(script: str) -> Iterator[Served]:
     """Serve a script on Spark, and wait until micro-batches run."""
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as name:
         folder = Path(name)
@@ -133,13 +174,17 @@ def server(script: str) -> Iterator[tuple[RemoteSession, str, str, subprocess.Po
             port = free.getsockname()[1]
         command = [sys.executable, "-m", "headrace", "serve", str(folder / "app.sql"), "--bind", f"127.0.0.1:{port}"]
         command += ["--checkpoint", str(folder / "state")]
+        began = time.monotonic()
         with (folder / "output.txt").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         try:
             url = f"http://127.0.0.1:{port}"
+            reachable = _until(url, process, folder / "output.txt", began)
+            ready = _until(f"{url}/health/ready", process, folder / "output.txt", began)
             with connect(url, token=token) as session:
-                _wait_for_results(session, process, folder / "output.txt")
-                yield session, url, token, process
+                while _beat(session)["batch"] < 3:
+                    time.sleep(0.2)
+                yield Served(session, url, token, process, reachable, ready)
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -150,56 +195,51 @@ def server(script: str) -> Iterator[tuple[RemoteSession, str, str, subprocess.Po
                     process.wait()
 
 
+def _until(url: str, process: subprocess.Popen[bytes], log: Path, began: float) -> float:
+    """Return after how many seconds an address was answered with 200."""
+    last: Exception | None = None
+    while time.monotonic() < began + 180:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended: {log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(url, timeout=5):
+                return time.monotonic() - began
+        except OSError as error:
+            last = error
+            time.sleep(0.05)
+    raise RuntimeError(f"{url} is not answered: {last}")
+
+
 @contextmanager
-def tabs(url: str, token: str, queries: tuple[str, ...], clients: int = TABS) -> Iterator[Any]:
-    """Watch as pages do, in another process; give a function that ends it and returns the delays of results (ms)."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_watch, args=(theirs, url, token, queries, clients), daemon=True)
-    process.start()
-    theirs.close()  # else nobody would hear that it has failed
-    ours.recv()  # all are connected
+def _noting(session: RemoteSession) -> Iterator[dict[int, tuple[float, float]]]:
+    """Note of each micro-batch when it was delivered, and how many milliseconds it took."""
+    known: dict[int, tuple[float, float]] = {}
+    is_over = threading.Event()
 
-    def tell() -> list[float]:
-        ours.send("stop")
-        delays: list[float] = ours.recv()
-        return delays
+    def run() -> None:
+        while not is_over.is_set():
+            beat = _beat(session)
+            if beat["took_ms"]:
+                known[beat["batch"]] = (beat["at"], beat["took_ms"])
+            is_over.wait(0.05)
 
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
     try:
-        yield tell
+        yield known
     finally:
-        process.terminate()
-        process.join()
+        is_over.set()
+        thread.join()
 
 
-def _watch(pipe: Any, url: str, token: str, queries: tuple[str, ...], clients: int) -> None:
-    import threading
-
-    from websockets.sync.client import connect as open_socket
-
-    delays: list[float] = []
-    topics = [{"t": "beat"}, {"t": "decisions"}, {"t": "catalog"}, {"t": "state"}]
-    topics += [{"t": kind, "query": query} for query in queries for kind in ("graph", "results")]
-
-    def follow(ready: threading.Barrier) -> None:
-        address = url.replace("http", "ws") + "/api/v1/live"
-        headers = {"Authorization": f"Bearer {token}"}
-        with open_socket(address, additional_headers=headers, proxy=None, max_size=None) as feed:
-            feed.send(json.dumps({"watch": topics}))
-            ready.wait()
-            for message in feed:
-                said = json.loads(message)
-                if said["t"] == "results":
-                    delays.append(time.time() * 1000 - said["result"]["at"])
-
-    ready = threading.Barrier(clients + 1)
-    for _ in range(clients):
-        threading.Thread(target=follow, args=(ready,), daemon=True).start()
-    ready.wait()
-    pipe.send("connected")
-    delays.clear()
-    pipe.recv()
-    pipe.send(list(delays))
+def _batch_ms(session: RemoteSession, seconds: float) -> float:
+    """Return the median milliseconds of micro-batches over a while."""
+    with _noting(session) as known:
+        time.sleep(1.0)
+        known.clear()
+        time.sleep(seconds)
+        took = [ms for _, ms in known.values()]
+    return statistics.median(took)
 
 
 def _rate(session: RemoteSession, seconds: float) -> float:
@@ -213,33 +253,37 @@ def _rate(session: RemoteSession, seconds: float) -> float:
 
 def _next(session: RemoteSession) -> tuple[float, int]:
     """Wait for the end of a micro-batch; return when it was, and how many tuples were read until then."""
-    before = session._wire.ask("GET", "/deployment")["beat"]["batch"]
+    before = _beat(session)["batch"]
     while True:
-        beat = session._wire.ask("GET", "/deployment")["beat"]
+        beat = _beat(session)
         if beat["batch"] > before:
-            return beat["at"] / 1000, beat["streams"][0]["tuples"]
-        time.sleep(0.02)
+            tuples = next(stream["tuples"] for stream in beat["streams"] if stream["name"] == "readings")
+            return beat["at"] / 1000, tuples
+        time.sleep(0.05)
 
 
-def _wait_for_results(session: RemoteSession, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 180
-    last: Exception | None = None
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise RuntimeError(f"the server ended: {log.read_text()[-2000:]}")
-        try:
-            if session._wire.ask("GET", "/deployment")["beat"]["batch"] > 3:
-                return
-        except Exception as error:
-            last = error
-        time.sleep(0.2)
-    raise RuntimeError(f"the server does not deliver: {last}")
+def _beat(session: RemoteSession) -> Any:
+    return session._wire.ask("GET", "/deployment")["beat"]
 
 
-def _row(case: str, ours: float, unit: str, target: float, is_met: bool) -> dict[str, Any]:
-    verdict = "met" if is_met else "missed"
+def _resident(process: int) -> float:
+    """Return the memory of a process in megabytes."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def _row(case: str, ours: float, unit: str, target: float, *, least: bool = False) -> dict[str, Any]:
+    verdict = "met" if (ours >= target if least else ours <= target) else "missed"
     return {"case": case, "ours": ours, "peers": {}, "unit": unit, "target": target, "verdict": verdict}
 
 
-def _shown(rates: list[float]) -> str:
-    return ", ".join(f"{rate:,.0f}" for rate in rates)
+def _p95(values: list[float]) -> float:
+    return statistics.quantiles(values, n=20)[-1]
+
+
+def _spread(values: list[float]) -> str:
+    return f"median {statistics.median(values):.0f} of {len(values)}, from {min(values):.0f} to {max(values):.0f} ms"
+
+
+def _listed(values: list[float]) -> str:
+    return ", ".join(f"{value:,.0f}" for value in values)
