@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Catalog
-from headrace.errors import NotSupported, QueryError
+from headrace.commands.parcel_groups import parcel_groups
+from headrace.errors import NotSupported
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import Select
@@ -47,7 +48,6 @@ SHAPES = {
     "nested": queries.nested(),
     "ordered_windows": st.sampled_from(ORDERED),
 }
-PARCELS = 64
 PLANS = ("((x y) z)", "(x (y z))", "((x z) y)", "mjoin", "left-deep")
 MORE = (
     "ALTER SYSTEM SET budget = '1 ms'",
@@ -59,18 +59,19 @@ MORE = (
 )
 
 
-def moved(session: Session, chance: random.Random, buckets: int) -> int:
-    """Move some parcels of the query, if it can; return how many statements did."""
-    parcels = ", ".join(map(str, sorted(chance.sample(range(PARCELS * buckets), PARCELS * buckets // 3))))
+def moved(session: Session, chance: random.Random) -> int:
+    """Move some parcels of the query, if it can, or change the number of buckets; return how many statements did."""
+    if chance.random() < 0.3:
+        session.execute(f"ALTER SYSTEM SET buckets = {chance.randint(1, 5)}")
+    assert isinstance(session.deployment, LocalDeployment)
+    running, first = session.deployment.intake.deployments.newest(), session.deployment.buckets
+    groups = [group for group in parcel_groups(running, first) if "live" in group.queries]
+    count = min((group.allotment.parcels for group in groups if group.is_keyed or len(groups) == 1), default=1)
+    parcels = ", ".join(map(str, sorted(chance.sample(range(count), max(1, count // 3)))))
     try:
-        session.execute(f"MOVE PARCELS {parcels} OF live TO BUCKET {chance.randrange(buckets)}")
+        session.execute(f"MOVE PARCELS {parcels} OF live TO BUCKET {chance.choice(running.in_use(first))}")
     except NotSupported:
         return 0
-    except QueryError as error:
-        if "no parcel" not in str(error):
-            raise
-        # all of its state is one parcel
-        session.execute(f"MOVE PARCELS 0 OF live TO BUCKET {chance.randrange(buckets)}")
     return 1
 
 
@@ -102,14 +103,14 @@ def run_moving(
         session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
         for number, (time, name, row) in enumerate(arrivals):
             if chance.random() < 0.8:
-                moves += moved(session, chance, buckets)
+                moves += moved(session, chance)
             if more:
                 session.execute(more[number % len(more)])
             clock.advance(max(0, time - clock.now()))
             session.push(name, page(schemas[name], [row]).visible().to_dicts())
             for _ in range(chance.choice((1, 1, 2))):
                 session.deployment.step()
-        moves += moved(session, chance, buckets)
+        moves += moved(session, chance)
         session.drain(timeout=30)
         folder = Path(session.deployment.directory) / "moves"
         session.deployment.stop()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from headrace.hosts.spark.host import SparkDeployment
 from headrace.hosts.spark.starting import scratch
 from headrace.session import Session
 from headrace.storage import owner
@@ -34,14 +35,18 @@ def replace(session: Session, script: str) -> None:
 
 
 def move(session: Session, queries: str) -> None:
-    """Move parcels of these queries back and forth, a third of them at a time, in every micro-batch."""
-    chance, buckets = random.Random(os.getpid()), session.deployment.buckets
-    for _ in range(MOVES):
-        before = session.deployment.delivery.commands
+    """Move parcels of these queries back and forth, a third of them at a time; change the number of buckets, too."""
+    chance, deployment = random.Random(os.getpid()), session.deployment
+    assert isinstance(deployment, SparkDeployment)
+    for number in range(MOVES):
+        before = deployment.delivery.commands
+        if number % 2 == 0:
+            session.execute(f"ALTER SYSTEM SET buckets = {chance.choice((2, 3, 5, 6))}")
+        buckets = deployment.deployments.newest().in_use(deployment.buckets)
         for query in queries.split(","):
-            parcels = ", ".join(map(str, chance.sample(range(64 * len(buckets)), 80)))
+            parcels = ", ".join(map(str, chance.sample(range(256), 80)))
             session.execute(f"MOVE PARCELS {parcels} OF {query} TO BUCKET {chance.choice(buckets)}")
-        wait_until(lambda: session.deployment.delivery.commands > before, 60)  # noqa: B023
+        wait_until(lambda: deployment.delivery.commands > before, 60)  # noqa: B023
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:

@@ -32,7 +32,7 @@ def rescale(
 ) -> None:
     """Divide the state of a checkpoint for another number of cores.
 
-    The number of buckets stays as the first run fixed it. They are divided into as many equal parts as the cores allow,
+    The number of buckets stays. They are divided into as many equal parts as the cores allow,
     and each part runs on one core. Results do not depend on it. Without this command a checkpoint runs with any number
     of cores, but its buckets use as many at most as the first run had.
     """

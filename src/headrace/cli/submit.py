@@ -55,7 +55,7 @@ def submit(
         DeployMode.client, help="Where the driver runs: here, or on the cluster (not on a standalone one)."
     ),
     once: bool = flag("--once", "Read what the sources hold now, end all windows, deliver the results and stop."),
-    buckets: int | None = typer.Option(None, min=1, help="Number of state partitions. The first run fixes it."),
+    buckets: int | None = typer.Option(None, min=1, help="Number of buckets of state."),
     conf: list[str] = conf_option(),
     executors: int | None = executors_option(),
     python: list[str] = python_option(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.commands.command import Allot
+from headrace.commands.command import Allot, UseBuckets
 from headrace.graph.graph import VertexId
 from headrace.graph.place import Lay, Placement
 from headrace.operators.specs import Exchange, Receive
@@ -30,6 +31,7 @@ class Allotment(Struct, frozen=True):
     buckets: tuple[int, ...]  # all, in their order
     places: dict[int, int] = {}  # by parcel
     number: int = 0  # of the last change
+    is_common: bool = False  # to vertices that do not lie together; those that move get one of their own
 
     def after(self, change: Allot) -> Allotment:
         """Return the allotment after a change; one that was made before does nothing."""
@@ -42,6 +44,16 @@ class Allotment(Struct, frozen=True):
         """Return the bucket of a parcel."""
         return self.places.get(parcel, self.buckets[parcel % len(self.buckets)])
 
+    def used(self) -> set[int]:
+        """Return the buckets that have a parcel."""
+        if not self.places:
+            return set(self.buckets[: self.parcels])
+        return {self.bucket(parcel) for parcel in range(self.parcels)}
+
+    def unmoved(self) -> Allotment:
+        """Return where the parcels are before the first change."""
+        return Allotment(self.name, (), self.parcels, self.buckets)
+
     def table(self, buckets: Sequence[int]) -> npt.NDArray[np.int64]:
         """Return for each parcel the place of its bucket among `buckets`."""
         places = {bucket: place for place, bucket in enumerate(buckets)}
@@ -51,7 +63,25 @@ class Allotment(Struct, frozen=True):
 def allotted(allotments: Mapping[str, Allotment], change: Allot) -> dict[str, Allotment]:
     """Return allotments after a change of one of them."""
     before = allotments.get(change.name) or Allotment(change.name, (), change.parcels, change.buckets)
-    return {**allotments, change.name: before.after(change)}
+    others: dict[str, Allotment] = {}
+    for name, other in allotments.items():
+        vertices = tuple(vertex for vertex in other.vertices if not other.is_common or vertex not in change.vertices)
+        if vertices:
+            others[name] = replace(other, vertices=vertices)
+    return {**others, change.name: before.after(change)}
+
+
+def stay(allotments: Mapping[str, Allotment], lays: Mapping[VertexId, Lay], change: UseBuckets) -> dict[str, Allotment]:
+    """Return allotments by which vertices that had none stay in the buckets before a change of buckets."""
+    staying = dict(allotments)
+    for is_keyed in (True, False):
+        vertices = tuple(name for name, lay in lays.items() if not lay.allotment and any(lay.keys) == is_keyed)
+        if vertices:
+            digest = hashlib.blake2b(repr(vertices).encode(), digest_size=6).hexdigest()
+            name = f"before-{len(change.before)}-{digest}"
+            parcels = PARCELS_PER_BUCKET * len(change.before) if is_keyed else 1
+            staying[name] = Allotment(name, vertices, parcels, change.before, is_common=True)
+    return staying
 
 
 def names_of(allotments: Iterable[Allotment]) -> dict[VertexId, str]:
@@ -82,7 +112,7 @@ def moved_parcels(
     """Return, by allotment, the parcels that change bucket between two states, from where and to where."""
     moved: dict[str, dict[int, tuple[int, int]]] = {}
     for name, new in after.items():
-        old = before.get(name) or Allotment(name, (), new.parcels, new.buckets)
+        old = before.get(name) or new.unmoved()
         if old.places == new.places:
             continue
         parcels = {*old.places, *new.places}

@@ -318,6 +318,16 @@ class Allot(Struct, frozen=True, tag="allot", omit_defaults=True):
     auto: bool = False  # whether the system chose the moves
 
 
+class UseBuckets(Struct, frozen=True, tag="use_buckets"):
+    """Divide keys among these buckets from now on, instead of those `before`.
+
+    What has state stays where it is until an `Allot` lets it go: it is allotted to the buckets before.
+    """
+
+    buckets: tuple[int, ...]
+    before: tuple[int, ...]
+
+
 Command: TypeAlias = (
     AddQuery
     | DropQuery
@@ -337,6 +347,7 @@ Command: TypeAlias = (
     | UseTree
     | UseTable
     | Allot
+    | UseBuckets
 )
 
 _decoder: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)

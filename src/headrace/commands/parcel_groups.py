@@ -13,7 +13,7 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of, whole_of
 from headrace.graph.graph import VertexId
 from headrace.graph.naming import Names
-from headrace.graph.place import Placement, route_of
+from headrace.graph.place import Placement, counted_as, route_of
 from headrace.operators.specs import Receive
 
 
@@ -25,7 +25,7 @@ class ParcelGroup(Struct, frozen=True):
     queries: tuple[str, ...]
     hindrance: str | None  # why they cannot move
     is_keyed: bool
-    routes: tuple[VertexId, ...]  # by which tuples come, whatever the allotment
+    routes: tuple[str, ...]  # by which tuples come, as their parcels are counted, whatever the allotment
 
     def moving(self, moves: dict[int, int], *, auto: bool = False) -> Allot:
         """Return the command that lets parcels go to other buckets."""
@@ -34,7 +34,8 @@ class ParcelGroup(Struct, frozen=True):
 
 
 def parcel_groups(running: Running, buckets: Sequence[int]) -> list[ParcelGroup]:
-    """Return all groups, those of the oldest queries first."""
+    """Return all groups, those of the oldest queries first; `buckets` are those with which the checkpoint began."""
+    in_use = running.in_use(buckets)
     placement = placement_of(running)
     groups: list[ParcelGroup] = []
     seen: set[VertexId] = set()
@@ -47,9 +48,11 @@ def parcel_groups(running: Running, buckets: Sequence[int]) -> list[ParcelGroup]
             name for name, other in together.items() if other.allotment == lay.allotment and any(other.keys) == is_keyed
         )
         seen.update(vertices)
-        new = Allotment(
-            _name(vertices[0]), vertices, PARCELS_PER_BUCKET * len(buckets) if is_keyed else 1, tuple(buckets)
-        )
+        known = running.allotments.get(lay.allotment)
+        if known is None or known.is_common:
+            before = in_use if known is None else known.buckets
+            parcels = PARCELS_PER_BUCKET * len(before) if is_keyed else 1
+            known = Allotment(_name(vertices[0]), vertices, parcels, before)
         queries = [
             query.query
             for query in (*running.queries, *running.ending, *running.early)
@@ -58,11 +61,11 @@ def parcel_groups(running: Running, buckets: Sequence[int]) -> list[ParcelGroup]
         groups.append(
             ParcelGroup(
                 vertices,
-                running.allotments.get(lay.allotment, new),
+                known,
                 tuple(dict.fromkeys(queries)),
                 _hindrance(placement, running, vertices),
                 is_keyed,
-                _routes(placement, vertices),
+                tuple(counted_as(route, known.parcels) for route in _routes(placement, vertices)),
             )
         )
     return groups

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from headrace.commands.allotments import Allotment, allotted, names_of
+from headrace.commands.allotments import Allotment, allotted, names_of, stay
 from headrace.commands.command import (
     AddQuery,
     Allot,
@@ -26,6 +27,7 @@ from headrace.commands.command import (
     StartQuery,
     StopQuery,
     Suspension,
+    UseBuckets,
     UseCosts,
     UseDeferrals,
     UseRelays,
@@ -49,8 +51,8 @@ from headrace.commands.settings import (
     ShedShare,
     Strategy,
 )
-from headrace.graph.graph import VertexId
-from headrace.graph.place import Deferral
+from headrace.graph.graph import VertexId, merge
+from headrace.graph.place import Deferral, Lay, place
 from headrace.graph.stints import for_stint, has_exchange
 from headrace.model.patterns.feedback import Intent
 from headrace.model.patterns.pattern import Pattern
@@ -110,6 +112,7 @@ class Running(Struct, frozen=True):
     trees: dict[VertexId, UseTree] = {}  # the last change of plan of each join of several inputs
     tables: dict[str, str] = {}  # the digests of tables that are read again, by key
     allotments: dict[str, Allotment] = {}  # where parcels of keys are, if not where their hash puts them
+    buckets: tuple[int, ...] = ()  # among which keys are divided; none: those with which the checkpoint began
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
@@ -152,6 +155,9 @@ class Running(Struct, frozen=True):
                 return replace(state, tables={**self.tables, key: digest}) if key in self.tables else state
             case Allot():
                 return replace(state, allotments=allotted(_of_known(state), command))
+            case UseBuckets(buckets=buckets):
+                staying = stay(_of_known(state), _lays(state), command)
+                return replace(state, allotments=staying, buckets=buckets)
 
     def _deferrals_after(self, command: Command) -> tuple[Deferral, ...]:
         """Return the deferrals without those of vertices that a query comes to share or leaves with this command."""
@@ -167,7 +173,16 @@ class Running(Struct, frozen=True):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
             case EndQuery() | Drain() | ResetFrontier() | Set() | SetPromises() | SendFeedback():
                 return self.deferrals
-            case UseCosts() | UseDeferrals() | UseRelays() | UseShedders() | UseTree() | UseTable() | Allot():
+            case (
+                UseCosts()
+                | UseDeferrals()
+                | UseRelays()
+                | UseShedders()
+                | UseTree()
+                | UseTable()
+                | Allot()
+                | UseBuckets()
+            ):
                 return self.deferrals
         vertices = {vertex.id for graph in touched for vertex in graph}
         return tuple(deferral for deferral in self.deferrals if deferral.vertex not in vertices)
@@ -207,6 +222,16 @@ class Running(Struct, frozen=True):
     def allotted(self) -> dict[VertexId, str]:
         """Return the allotment of each vertex that has one of its own."""
         return names_of(self.allotments.values())
+
+    def in_use(self, first: Sequence[int]) -> tuple[int, ...]:
+        """Return the buckets among which keys are divided; `first` are those with which the checkpoint began."""
+        return self.buckets or tuple(first)
+
+    def all_buckets(self, first: Sequence[int]) -> list[int]:
+        """Return the buckets that are in use, and those that still have the state of something."""
+        used = {bucket for allotment in _of_known(self).values() for bucket in allotment.used()} if self.buckets else ()
+        in_use = self.in_use(first)
+        return [*in_use, *sorted(set(used) - {*in_use})]
 
     def watched(self) -> dict[VertexId, str]:
         """Return the outputs of the graphs that start or stop queries, each with the query it is for."""
@@ -419,6 +444,13 @@ def _of_known(state: Running) -> dict[str, Allotment]:
     return {
         name: allotment for name, allotment in state.allotments.items() if not vertices.isdisjoint(allotment.vertices)
     }
+
+
+def _lays(state: Running) -> Mapping[VertexId, Lay]:
+    """Return how the state of vertices lies over the buckets."""
+    watched = (graph for query in state.known for graph in query.activation.watched)
+    graph = merge((*(query.graph for query in state.working), *watched))
+    return place(graph, state.deferrals, state.allotted).lays
 
 
 def _carried(state: Running, before: AddQuery, after: AddQuery) -> dict[str, Allotment]:

@@ -53,7 +53,8 @@ class Balancer:
             if group.hindrance is None
         }
         is_settled = not any(report.moved for report in reports)
-        look = Look(now, batch_ms / 1000, processors, movable, is_settled)
+        closed = frozenset(buckets).difference(running.in_use(buckets))
+        look = Look(now, batch_ms / 1000, processors, movable, is_settled, closed)
         self._memory, move = rebalance(self._memory, look)
         if move is None:
             return [], self._kept(look, groups)

@@ -12,7 +12,7 @@ import msgspec
 
 from headrace.catalog.definitions import AHEAD, CLOCK, FAILURES, RAISED, Stream, Timing
 from headrace.commands.allotments import Allotment
-from headrace.commands.command import Allot, FailQuery, encode_command
+from headrace.commands.command import Allot, FailQuery, UseBuckets, encode_command
 from headrace.commands.running import Running
 from headrace.connectors.connector import (
     KeepingSource,
@@ -94,7 +94,7 @@ class Intake:
             budget=_budget(deployed.running, progress),
             turn=start.turn + bool(progress.unread),
             parallel=self.parallel,
-            buckets=self.buckets,
+            buckets=self._buckets(start.commands, deployed.running),
             moved=progress.moved,
         )
         end = msgspec.structs.replace(end, streams=_offered(end.streams, _clocks(deployed, end)))
@@ -121,14 +121,25 @@ class Intake:
             if share or not number
         ]
 
+    def _buckets(self, commands: int, running: Running) -> list[int]:
+        """Return the buckets of a micro-batch: those after its commands, and those before, after so many `commands`."""
+        after = running.all_buckets(self.buckets)
+        if not running.buckets or running.commands == commands:
+            return after
+        before = self.deployments.log.running(commands, Running()).all_buckets(self.buckets)
+        return [*after, *(bucket for bucket in before if bucket not in after)]
+
     def _allotments(self, start: Offset, end: Offset) -> dict[str, Allotment] | None:
         """Return by which allotments the pages of a micro-batch are routed, if its commands change them.
 
         A bucket gives a parcel away when it has taken the pages of the micro-batch, so these go by what was before.
         """
-        if not any(isinstance(change, Allot) for change in self.deployments.log.between(start.commands, end.commands)):
+        commands = self.deployments.log.between(start.commands, end.commands)
+        if not any(isinstance(change, Allot | UseBuckets) for change in commands):
             return None
-        return self.deployments.log.running(start.commands, Running()).allotments
+        before = self.deployments.log.running(start.commands, Running()).allotments
+        after = self.deployments.at(end.commands).running.allotments
+        return {name: before.get(name) or allotment.unmoved() for name, allotment in after.items()}
 
     def keeps(self, end: Offset) -> bool:
         """Return whether `forget` would delete anything: the micro-batch up to `end` could not be repeated then."""
@@ -256,6 +267,9 @@ class Intake:
 
     def _base(self, deployed: Deployed, start: Offset, end: Offset, *, is_moving: bool) -> Control:
         commands = self.deployments.log.between(start.commands, end.commands)
+        running = b""
+        if any(isinstance(command, UseBuckets) for command in commands):
+            running = msgspec.json.encode(self.deployments.log.running(start.commands, Running()))
         offered = {name: end.streams[name].offered for name in deployed.streams}
         return Control(
             time=end.time,
@@ -273,6 +287,8 @@ class Intake:
             },
             unread={name: unread for name in deployed.streams if (unread := end.streams[name].unread)},
             budget=end.budget,
+            buckets=(end.buckets or []) if deployed.running.buckets else [],
+            running=running,
             dropped=[
                 *(repair.query for repair in self.deployments.repairs() if end.commands <= repair.commands),
                 # they must not even be built, to be dropped after that

@@ -8,7 +8,6 @@ from itertools import product
 
 import polars as pl
 
-from headrace.commands.allotments import Allotment
 from headrace.commands.command import Relay, UseRelays
 from headrace.commands.running import Running
 from headrace.graph.graph import Arc
@@ -19,7 +18,7 @@ from headrace.model.patterns.pattern import Pattern, covers
 from headrace.model.time import SECOND
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Receive
-from headrace.worker.router import places_of
+from headrace.worker.router import places_among, places_of
 from headrace.worker.wire import Report
 
 #: So many patterns are relayed at most; to relay fewer is always correct.
@@ -68,7 +67,7 @@ def agreed(
             checked.add(relay)
             if (
                 all(_covered(relay, reported) for reported in others)
-                or _destination(relay.pattern, receive, buckets, running.allotments) == bucket
+                or _destination(relay.pattern, receive, buckets, running) == bucket
             ):
                 yield relay
 
@@ -98,14 +97,12 @@ def _covered(relay: Relay, others: Iterable[Relay]) -> bool:
     )
 
 
-def _destination(
-    pattern: Pattern, receive: Receive, buckets: Sequence[int], allotments: Mapping[str, Allotment]
-) -> int | None:
+def _destination(pattern: Pattern, receive: Receive, buckets: Sequence[int], running: Running) -> int | None:
     """Return the one bucket that gets the tuples of a pattern; None if there may be several."""
-    allotment = allotments.get(receive.allotment)
-    table = None if allotment is None else allotment.table(buckets)
+    allotment = running.allotments.get(receive.allotment)
+    table = places_among(buckets, running.buckets or buckets) if allotment is None else allotment.table(buckets)
     if receive.keys == () or len(buckets) == 1:
-        return buckets[0 if table is None else table[0]]
+        return buckets[int(table[0])]
     values = []
     for key in receive.keys or ():
         condition = pattern.get(key.name) if isinstance(key, Column) else None
@@ -118,5 +115,5 @@ def _destination(
     columns = [
         pl.Series(list(column)).cast(key.type.polars) for column, key in zip(combined, receive.keys or (), strict=True)
     ]
-    destinations = {buckets[place] for place in places_of(hash_columns(columns), len(buckets), table).tolist()}
+    destinations = {buckets[place] for place in places_of(hash_columns(columns), table).tolist()}
     return destinations.pop() if len(destinations) == 1 else None

@@ -45,6 +45,11 @@ def route_of(name: VertexId) -> VertexId:
     return name.partition(_BY)[0]
 
 
+def counted_as(route: VertexId, parcels: int) -> str:
+    """Return under which name the tuples of a route are counted, divided into so many parcels."""
+    return f"{route}%{parcels}"
+
+
 class Deferral(Struct, frozen=True):
     """A stateless vertex that runs in the buckets; tuples are routed there by these keys, or to any bucket (None)."""
 

@@ -34,6 +34,10 @@ class Deployment(Protocol):
         """Begin, or continue from the checkpoint."""
         ...
 
+    def choose_buckets(self, count: int) -> list[int]:
+        """Return the numbers of so many buckets, those in use first; none if it has not started, and will choose."""
+        ...
+
     def send(self, *commands: Command) -> None:
         """Append commands; they take effect together, at the next micro-batch."""
         ...

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.commands.command import Command
+from headrace.commands.rebucketing import rebucketing
 from headrace.driver.delivery import Delivery
 from headrace.driver.exclusion import TRIES, exclude
 from headrace.driver.intake import Intake
@@ -79,7 +80,7 @@ class LocalDeployment:
         self,
         directory: Path,
         *,
-        buckets: int = 1,
+        buckets: int | None = None,
         limit: int = 1_000_000,
         page: int = PAGE_TUPLES,
         clock: Clock | None = None,
@@ -87,9 +88,10 @@ class LocalDeployment:
     ) -> None:
         self.directory = directory
         self.clock: Clock = clock or SystemClock()
-        self.intake = Intake(directory, parallel=1, limit=limit, buckets=range(buckets))
+        self.wanted_buckets = buckets
+        self.intake = Intake(directory, parallel=1, limit=limit, buckets=range(buckets or 1))
         self.delivery = Delivery(directory, self.clock)
-        self.buckets = list(range(buckets))
+        self.buckets = list(range(buckets or 1))
         self.turn = Turn(directory, self.intake.deployments.log, self.delivery, self.clock)
         self.control = self.turn.control
         self.page = page
@@ -117,7 +119,14 @@ class LocalDeployment:
         if not self.batch and not self.ended:
             self._continue()
         if not self.ended:
+            if self.wanted_buckets is not None and self.batch:
+                running = self.intake.deployments.newest()
+                self.send(*rebucketing(running, self.buckets, self.choose_buckets(self.wanted_buckets)))
             self.turn.refreshing.resume(self.intake.deployments.newest())
+
+    def choose_buckets(self, count: int) -> list[int]:
+        in_use = self.intake.deployments.newest().in_use(self.buckets)
+        return [*in_use, *(number for number in range(count) if number not in in_use)][:count]
 
     def send(self, *commands: Command) -> None:
         self.intake.deployments.log.append(*commands)
@@ -178,14 +187,15 @@ class LocalDeployment:
         began = time.perf_counter_ns()
         end = msgspec.json.decode(msgspec.json.encode(end), type=Offset)  # an offset must survive as text
         deployed = self.intake.deployments.at(end.commands)
-        ingest = deployed.ingest(self.buckets, self.page)
-        sent: dict[int, list[Row]] = {number: [] for number in self.buckets}
+        numbers = end.buckets or self.buckets
+        ingest = deployed.ingest(numbers, self.page)
+        sent: dict[int, list[Row]] = {number: [] for number in numbers}
         for task in self.intake.tasks(self.offset, end):
             for row in ingest.run(task):
                 sent[row.bucket].append(row)
         out: list[Row] = []
         for number, rows in sent.items():
-            store = self.stores[number]
+            store = self.stores.setdefault(number, MemoryStore())
             bucket = self.kept.get(number)
             if bucket is None or self.forgetful or not bucket.can_run(store, rows):
                 if bucket is not None:
@@ -194,17 +204,22 @@ class LocalDeployment:
             out += bucket.run(rows, self.batch, store, Moves(self.directory))
         took = (time.perf_counter_ns() - began) / 1e6
         self.ended = self.delivery.deliver(self.batch, out, deployed.running, took)
-        self.turn.follow_up(deployed, self.buckets, now=self.clock.now(), cores=self.cores, ended=self.ended)
+        remaining = deployed.running.all_buckets(self.buckets)
+        self.turn.follow_up(deployed, remaining, now=self.clock.now(), cores=self.cores, ended=self.ended)
         self.intake.keeps(end)  # sources remember what they may let go; nothing of it is needed after a crash
         self.intake.forget(end)
         self.offset = end
         self.batch += 1
+        for number in {*self.stores} - {*remaining}:
+            del self.stores[number]
+            self.kept.pop(number).close()
 
     def _undo(self, stores: dict[int, dict[str, bytes]]) -> None:
         """Forget what a micro-batch that failed has done to the buckets; it is repeated as a whole."""
         for bucket in self.kept.values():
             bucket.close()
         self.kept.clear()
+        self.stores = {number: MemoryStore() for number in stores}
         for number, values in stores.items():
             self.stores[number].values = values
 
@@ -251,8 +266,8 @@ class LocalDeployment:
                 )
             return
         self.batch, self.offset, self.planned = saved.batch, saved.offset, saved.planned
+        self.stores = {number: MemoryStore() for number in saved.stores}
         for number, (version, values) in saved.stores.items():
-            self.stores[number] = MemoryStore()
             self.stores[number].values = values if version is None else {VERSION: version.to_bytes(8), **values}
-        self.buckets = list(self.stores)
+        self.buckets = self.intake.buckets = list(self.stores)
         files.remove(self._saved)  # from now on it is out of date

@@ -47,9 +47,12 @@ def setting_of(statement: Alter) -> Setting:
             span=written.span,
             hint="write ALTER QUERY name SET plan = '((a b) c)', 'mjoin', 'left-deep' or 'auto'",
         )
+    if name == "buckets":
+        said = "write ALTER SYSTEM SET buckets = 8"
+        raise QueryError("buckets are those of all queries", span=written.span, hint=said)
     if name not in SETTINGS:
         promised = f"promises stand in parentheses: SET ({written.text} ...)" if name in OPTIONS else None
-        hint = promised or did_you_mean(written.text, list(SETTINGS))
+        hint = promised or did_you_mean(written.text, [*SETTINGS, "buckets"])
         raise NameFault(f"unknown setting {written.text!r}", span=written.span, hint=hint)
     if name in OF_SYSTEM and statement.query is not None:
         hint = f"write ALTER SYSTEM SET {name} = ..."

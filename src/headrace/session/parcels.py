@@ -6,26 +6,30 @@ from collections.abc import Sequence
 
 from headrace.commands.command import AddQuery, Allot
 from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
+from headrace.commands.rebucketing import held_back
 from headrace.commands.running import Running
 from headrace.control.parcel_loads import ParcelLoads
 from headrace.errors import NotSupported, QueryError
 from headrace.language.syntax.parcels import MoveParcels
+from headrace.language.syntax.statements import Alter
 from headrace.session.outcome import Listing
 
 _NAMES = ("query", "parcel", "of", "bucket", "tuples/s", "share", "moves")
 #: Of each query so many parcels are listed: those with most tuples, and those that were moved.
 MOST_LISTED = 16
+#: So many buckets there may be; each costs time in every micro-batch.
+MOST_BUCKETS = 2520
 
 
 def move(statement: MoveParcels, query: AddQuery, running: Running, buckets: Sequence[int]) -> list[Allot]:
     """Return the commands of MOVE PARCELS; none if all are there already."""
     if not buckets:
         raise QueryError("no query runs yet, so there are no buckets", span=statement.bucket_span)
-    if statement.bucket not in buckets:
+    if statement.bucket not in running.in_use(buckets):
         raise QueryError(
             f"there is no bucket {statement.bucket}",
             span=statement.bucket_span,
-            hint=f"choose one of {_listed(buckets)}",
+            hint=f"choose one of {_listed(running.in_use(buckets))}",
         )
     groups = [group for group in parcel_groups(running, buckets) if query.query in group.queries]
     keyed = [group for group in groups if group.is_keyed] or groups
@@ -70,6 +74,27 @@ def said(statement: MoveParcels, commands: Sequence[Allot], running: Running, bu
     word = "parcel" if len(parcels) == 1 else "parcels"
     verb = "goes" if len(parcels) == 1 else "go"
     return f"{statement.query.text}: {word} {_listed(parcels)} {verb} to bucket {statement.bucket}{also}"
+
+
+def read_count(statement: Alter) -> int:
+    """Return the number of buckets that an ALTER SYSTEM SET buckets asks for."""
+    text = statement.value.text
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_BUCKETS:
+        hint = f"write a number from 1 to {MOST_BUCKETS}, such as ALTER SYSTEM SET buckets = 8"
+        raise QueryError(f"buckets cannot be {text!r}", span=statement.value.span, hint=hint)
+    return int(text)
+
+
+def buckets_said(count: int, running: Running, first: Sequence[int], buckets: Sequence[int]) -> str:
+    """Say what a change of the number of buckets does, and what stays where it is."""
+    word = "1 bucket" if count == 1 else f"{count} buckets"
+    if not buckets:
+        return f"all queries: their keys are divided among {word} when the first of them starts"
+    if running.in_use(first) == tuple(buckets):
+        return f"all queries: their keys are divided among {word} already"
+    kept = held_back(running, first, buckets)
+    stays = "; ".join(f"{query} stays where it is, since it cannot move ({why})" for query, why in kept.items())
+    return f"all queries: their keys are divided among {word} ({_listed(buckets)})" + (f"; {stays}" if stays else "")
 
 
 def show_parcels(running: Running, buckets: Sequence[int], loads: ParcelLoads) -> Listing:

@@ -578,7 +578,7 @@ def _deployment(
     if callable(host):
         return host(directory)
     if host == "local":
-        return LocalDeployment(directory, buckets=buckets or 1, limit=limit, page=page)
+        return LocalDeployment(directory, buckets=buckets, limit=limit, page=page)
     from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
 
     return SparkDeployment(

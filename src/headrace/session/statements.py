@@ -15,6 +15,7 @@ from headrace.catalog.define import define_connector, define_query
 from headrace.catalog.definitions import Connector, Query, Table, Timing
 from headrace.catalog.references import learn_references, references
 from headrace.commands.command import AddQuery, SendFeedback
+from headrace.commands.rebucketing import rebucketing
 from headrace.driver.deployed import Deployments
 from headrace.driver.progress import read_progress
 from headrace.engine.statistics import Statistics, VertexStatistics
@@ -47,7 +48,7 @@ from headrace.session.forecast import forecast_together, measured
 from headrace.session.frontiers import reset_frontier
 from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
-from headrace.session.parcels import move, show_parcels
+from headrace.session.parcels import buckets_said, move, read_count, show_parcels
 from headrace.session.parcels import said as moves_said
 from headrace.session.plans import migrate, said, set_plan
 from headrace.session.promises import check_promises, unshed_places
@@ -110,6 +111,8 @@ class Statements:
                 transaction.drop(statement)
             case statements.Alter(query=query, setting=setting) if query and setting.text.lower() == "plan":
                 self._plan(statement, transaction)
+            case statements.Alter(query=None, setting=setting) if setting.text.lower() == "buckets":
+                self._rebucket(statement, transaction)
             case statements.Alter():
                 transaction.alter(statement)
             case statements.Migrate():
@@ -284,8 +287,18 @@ class Statements:
             transaction.send(command)
         transaction.outcomes.append(lambda: Message(text))
 
+    def _rebucket(self, statement: statements.Alter, transaction: Transaction) -> None:
+        """Divide the keys of all queries among more or fewer buckets."""
+        count = read_count(statement)
+        running, first = transaction.deployed, self._buckets()
+        buckets = self._deployment.choose_buckets(count)
+        for command in rebucketing(running, first, buckets) if buckets else ():
+            transaction.send(command)
+        text = buckets_said(count, running, first, buckets)
+        transaction.outcomes.append(lambda: Message(text))
+
     def _buckets(self) -> list[int]:
-        """Return the numbers of the buckets; none before the first query has started."""
+        """Return the numbers of the buckets with which the checkpoint began; none before the first query has."""
         return self._deployment.buckets
 
     def _show(self, statement: statements.Show, transaction: Transaction) -> Outcome:

@@ -159,13 +159,15 @@ class Bucket:
         inbox = Inbox.of(rows)
         self.engine.begin(inbox.time, "bucket", self.number, batch)
         commands = inbox.commands()
+        if self.version is None and inbox.running:
+            self._join(inbox.running)
         self._drop(inbox.dropped())
         take_in(self.engine, self.number, inbox.moved(), moves)
-        allotments = self.running.allotments
+        allotments, buckets = self.running.allotments, self.running.buckets
         self._command(commands)
         has_begun = self._begin(inbox.begun())
         self._advance(inbox)
-        is_moving = bool(moved_parcels(allotments, self.running.allotments))
+        is_moving = bool(moved_parcels(allotments, self.running.allotments)) or self.running.buckets != buckets
         asked = self._work(inbox, is_moving=is_moving)
         building = self.engine.advance_trees()
         given: list[Moved] = []
@@ -174,7 +176,10 @@ class Bucket:
             given = give(self.engine, self.number, batch, self._placement.lays, changes, moves)
         answers = list(self._answers(commands))
         changed = bool(commands) or has_begun or self._has_dropped or self.version is None
-        self._save(batch, store, queries_changed=changed)
+        if self._leaves():
+            self._saved.clear(store)
+        else:
+            self._save(batch, store, queries_changed=changed)
         self._has_dropped = False
         results = self.engine.take_results()
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
@@ -183,6 +188,17 @@ class Bucket:
         report = msgspec.structs.replace(report, boxes=self._boxes(before, report), building=building, moved=given)
         self.restored = False
         return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
+
+    def _join(self, running: bytes) -> None:
+        """Begin in a deployment that has run without this bucket."""
+        self.running, placement, invariants = _known(running, ())
+        self._deploy(placement, invariants)
+        for sent in self.running.feedback:
+            self._feed_back(sent)
+
+    def _leaves(self) -> bool:
+        """Return whether nothing is left for this bucket; it may begin again later, with nothing."""
+        return bool(self.running.buckets) and self.number not in self.running.all_buckets(())
 
     def close(self) -> None:
         """Release all state; operators and their parts refer to each other, so some stays for the garbage collector."""

@@ -46,6 +46,16 @@ class Inbox:
         """Return the files with parcels that buckets are to take in."""
         return [moved for control in self.controls for moved in control.moved]
 
+    @property
+    def running(self) -> bytes:
+        """What was in force before the commands, as JSON; empty if no bucket begins with this micro-batch."""
+        return next((control.running for control in self.controls if control.running), b"")
+
+    @property
+    def buckets(self) -> list[int]:
+        """All buckets of this micro-batch; empty: those with which the checkpoint began."""
+        return next((control.buckets for control in self.controls if control.buckets), [])
+
     def begun(self) -> list[Stint]:
         """Return the stints whose first tuples come with this micro-batch, in their order."""
         stints = {stint for control in self.controls for stint in control.begun}

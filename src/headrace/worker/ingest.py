@@ -20,7 +20,7 @@ import polars as pl
 from msgspec import UNSET, Struct
 
 from headrace.catalog.definitions import BAD, Stream, Timing
-from headrace.commands.allotments import PARCELS_PER_BUCKET, Allotment
+from headrace.commands.allotments import Allotment
 from headrace.commands.culprits import attributed, attributed_to_readers
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, placement_of
@@ -155,8 +155,9 @@ class Ingest:
             task.number,
             self.routes,
             self.buckets,
+            in_use=self.running.buckets,
             tables=self._tables(task),
-            parcels=PARCELS_PER_BUCKET * len(self.buckets) if task.counts_parcels else 0,
+            counts=task.counts_parcels,
             page=self.page,
             ends=self.ends,
             stage=stage,
@@ -174,7 +175,9 @@ class Ingest:
     def _tables(self, task: Task) -> dict[str, npt.NDArray[np.int64]]:
         """Return where the parcels of each allotment go."""
         allotments = self.running.allotments if task.allotments is None else task.allotments
-        return {name: allotment.table(self.buckets) for name, allotment in allotments.items()}
+        # those of queries that are gone may name buckets that are
+        used = {route.spec.allotment for route in self.routes if isinstance(route.spec, Receive)}
+        return {name: allotment.table(self.buckets) for name, allotment in allotments.items() if name in used}
 
     def _hold(self, work: Work) -> list[Slice | Skipped]:
         with attributed_to_readers(work.stream, self.running):
@@ -329,7 +332,7 @@ class Ingest:
         task: Task,
         control: Control,
         counts: dict[str, StreamCounts],
-        parcels: dict[VertexId, ParcelCounts],
+        parcels: dict[str, ParcelCounts],
         began: int,
     ) -> Iterator[Row]:
         """Yield a control for each bucket; the first one carries the counts of the task, as the driver adds them up."""

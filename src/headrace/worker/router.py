@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from headrace.commands.allotments import PARCELS_PER_BUCKET
 from headrace.engine.shedding.shedders import Shedders
 from headrace.graph.graph import Vertex, VertexId
-from headrace.graph.place import route_of
+from headrace.graph.place import counted_as, route_of
 from headrace.model.page import Page
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
@@ -24,9 +25,9 @@ MOST_COUNTED = 64
 class Router:
     """The pages of one task, gathered by route and divided among buckets by the keys of the route.
 
-    `tables` gives for each allotment the places of its parcels among the buckets. The tuples of so many `parcels` are
-    counted; 0: they are not. `ends` names the outputs of the routes that lead to nothing else: `stage` may take their
-    pages and return notes of where they are.
+    `in_use` are those among which keys are divided by their hash. `tables` gives for each allotment the places of its
+    parcels among all buckets. The tuples of parcels are counted if `counts` says so. `ends` names the outputs of the
+    routes that lead to nothing else: `stage` may take their pages and return notes of where they are.
     """
 
     def __init__(
@@ -35,8 +36,9 @@ class Router:
         routes: Sequence[Vertex],
         buckets: Sequence[int],
         *,
+        in_use: Sequence[int] = (),
         tables: Mapping[str, npt.NDArray[np.int64]],
-        parcels: int = 0,
+        counts: bool = False,
         page: int,
         ends: Mapping[VertexId, Sequence[VertexId]],
         stage: Stage | None,
@@ -51,8 +53,10 @@ class Router:
         self._waiting: dict[VertexId, list[pl.DataFrame]] = {}
         self._sizes: dict[VertexId, int] = {}
         self._sent = 0  # pages and staged files
-        self._parcels = parcels
-        self._counts: dict[VertexId, npt.NDArray[np.int64]] = {}  # by parcel
+        self._in_use = in_use or buckets
+        self._by_hash = places_among(buckets, self._in_use)
+        self._is_counting = counts
+        self._counts: dict[str, npt.NDArray[np.int64]] = {}  # by parcel
 
     def add(self, origin: VertexId, page: Page) -> None:
         """Add a page of a vertex to all of its routes; it has none if every query that reads it is being stopped."""
@@ -93,7 +97,7 @@ class Router:
         ends = self._ends.get(name, ())
         if self._stage is None or not ends:
             return None
-        part, bucket = self._next_part(), self._buckets[self._task % len(self._buckets)]
+        part, bucket = self._next_part(), self._in_use[self._task % len(self._in_use)]
         pages = [Page(frame) for frame in frames]
         notes: list[Row] = []
         for end in ends:
@@ -108,7 +112,7 @@ class Router:
         self._sent += 1
         return self._task << 32 | self._sent
 
-    def parcels(self) -> dict[VertexId, ParcelCounts]:
+    def parcels(self) -> dict[str, ParcelCounts]:
         """Return how many tuples went by each route whose tuples are counted."""
         counted = {}
         for name, counts in self._counts.items():
@@ -118,29 +122,39 @@ class Router:
         return counted
 
     def _count(self, name: VertexId, hashes: npt.NDArray[np.uint64]) -> None:
-        """Count tuples by parcel, once for all allotments of the same keys."""
-        is_first = not any(route_of(other) == route_of(name) for other in self._routes if other < name)
-        if is_first:
-            counts = np.bincount((hashes % np.uint64(self._parcels)).astype(np.int64), minlength=self._parcels)
-            self._counts[route_of(name)] = counts + self._counts.get(route_of(name), 0)
+        """Count tuples by parcel, once for all allotments of the same keys that have as many parcels."""
+        parcels, counted = self._parcels(name), counted_as(route_of(name), self._parcels(name))
+        others = (other for other in self._routes if other < name)
+        if not any(counted_as(route_of(other), self._parcels(other)) == counted for other in others):
+            counts = np.bincount((hashes % np.uint64(parcels)).astype(np.int64), minlength=parcels)
+            self._counts[counted] = counts + self._counts.get(counted, 0)
+
+    def _parcels(self, name: VertexId) -> int:
+        """Return into how many parcels the keys of a route are divided."""
+        table = self._tables.get(self._routes[name].allotment)
+        return PARCELS_PER_BUCKET * len(self._in_use) if table is None else len(table)
 
     def _divide(self, name: VertexId, rows: pl.DataFrame, route: Receive) -> Iterator[tuple[int, pl.DataFrame]]:
-        count, table = len(self._buckets), self._tables.get(route.allotment)
-        if route.keys == () or count == 1:
-            yield self._buckets[0 if table is None else table[0]], rows
+        table = self._tables.get(route.allotment, self._by_hash)
+        if route.keys == () or len(self._buckets) == 1:
+            yield self._buckets[table[0]], rows
         elif route.keys is None:
-            yield self._buckets[(self._task + self._sent) % count], rows
+            yield self._in_use[(self._task + self._sent) % len(self._in_use)], rows
         else:
             hashes = hash_columns(evaluate(rows, route.keys))
-            if self._parcels:
+            if self._is_counting:
                 self._count(name, hashes)
-            yield from divide(rows, places_of(hashes, count, table), self._buckets)
+            yield from divide(rows, places_of(hashes, table), self._buckets)
 
 
-def places_of(hashes: npt.NDArray[np.uint64], count: int, table: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
-    """Return for each hash of keys the place of its bucket, among so many, by a table of parcels if there is one."""
-    if table is None:
-        return (hashes % np.uint64(count)).astype(np.int64)
+def places_among(buckets: Sequence[int], in_use: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return for each bucket in use, by whose number hashes are divided, its place among all."""
+    places = {bucket: place for place, bucket in enumerate(buckets)}
+    return np.array([places[bucket] for bucket in in_use], dtype=np.int64)
+
+
+def places_of(hashes: npt.NDArray[np.uint64], table: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return for each hash of keys the place of its bucket, by a table of parcels."""
     return table[(hashes % np.uint64(len(table))).astype(np.int64)]
 
 

@@ -138,6 +138,16 @@ class SavedState:
                 self._cache.drop(saved.digest)
         self._chunks = kept
 
+    def clear(self, store: Store) -> None:
+        """Remove all that was saved, with values besides the state: the next save is the first."""
+        if self.version is not None:
+            chunks = [full for full, saved in self._chunks.items() if saved.is_stored]
+            store.save((), [*chunks, "manifest", "queries", VERSION])
+        for saved in self._chunks.values():
+            if saved.inline is None:
+                self._cache.drop(saved.digest)
+        self._chunks, self.version = {}, None
+
     def sizes(self) -> dict[VertexId, int]:
         """Return the bytes of each vertex's chunks."""
         sizes: dict[VertexId, int] = {}

@@ -148,6 +148,8 @@ class Control(Struct, frozen=True, kw_only=True):
     behind: dict[str, int] = {}  # of streams of which something is left unread: for how long at most it has been there
     unread: dict[str, int] = {}  # of these streams: how much that is, rows or bytes
     counts: TaskCounts | None = None  # None in the controls of all buckets but one
+    buckets: list[int] = []  # all of this micro-batch; none: those with which the checkpoint began
+    running: bytes = b""  # what was in force before the commands, for buckets that begin
 
 
 class BucketNote(Struct, frozen=True, array_like=True):

@@ -43,13 +43,13 @@ def move(number: int, moves: dict[int, int]) -> Allot:
 def test_a_table_without_moves_sends_keys_where_their_hash_does() -> None:
     hashes = hash_columns([pl.Series(range(5000))])
     table = Allotment("a", (), 64 * 3, BUCKETS).table(BUCKETS)
-    assert (places_of(hashes, 3, table) == places_of(hashes, 3, None)).all()
+    assert (places_of(hashes, table) == places_of(hashes, np.arange(3))).all()
 
 
 def test_a_moved_parcel_goes_elsewhere_and_no_other_does() -> None:
     hashes = hash_columns([pl.Series(range(5000))])
     allotment = Running().after(move(1, {7: 8})).allotments["a"]
-    before, after = places_of(hashes, 3, None), places_of(hashes, 3, allotment.table(BUCKETS))
+    before, after = places_of(hashes, np.arange(3)), places_of(hashes, allotment.table(BUCKETS))
     changed = hashes % np.uint64(192) == 7
     assert changed.any()
     assert (after[changed] == 2).all()

@@ -54,6 +54,7 @@ class Look(Struct, frozen=True):
     processors: Sequence[Processor]
     groups: Mapping[str, Movables]
     is_settled: bool = True  # no earlier move is under way
+    closed: frozenset[int] = frozenset()  # buckets that take nothing any more
 
 
 class Balance(Struct, frozen=True):
@@ -114,7 +115,9 @@ def _choose(memory: Balance, look: Look, busiest: Processor, idlest: Processor) 
         and 0 < load <= amount * 1.8  # else the idlest would become the busiest
         and look.time - memory.parcels.get(name, {}).get(parcel, -STAY) >= STAY
     )
-    room = dict(idlest.busy)
+    room = {bucket: load for bucket, load in idlest.busy.items() if bucket not in look.closed}
+    if not room:
+        return None
     taken, size, moves = 0.0, 0.0, dict[str, dict[int, int]]()
     for number, (negative, name, parcel) in enumerate(candidates):
         load, group = -negative, look.groups[name]

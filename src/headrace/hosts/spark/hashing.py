@@ -6,6 +6,8 @@ numbers are chosen by their hash.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _MASK = 0xFFFFFFFF
 
 
@@ -21,6 +23,28 @@ def spread(buckets: int, partitions: int) -> list[int]:
     while len(chosen) < buckets:
         place = partition_of(number, places)
         if room[place]:
+            room[place] -= 1
+            chosen.append(number)
+        number += 1
+    return chosen
+
+
+def spread_from(numbers: Sequence[int], buckets: int, partitions: int) -> list[int]:
+    """Return so many numbers, of these if possible, of which each partition gets an equal share, or one more."""
+    shares = [list[int]() for _ in range(partitions)]
+    for number in numbers:
+        shares[partition_of(number, partitions)].append(number)
+    # those that have most already get one more if the buckets cannot be divided evenly
+    richest = sorted(range(partitions), key=lambda place: -len(shares[place]))
+    room = {place: buckets // partitions + (rank < buckets % partitions) for rank, place in enumerate(richest)}
+    kept = {number for place, share in enumerate(shares) for number in share[: room[place]]}
+    chosen = [number for number in numbers if number in kept]
+    for number in chosen:
+        room[partition_of(number, partitions)] -= 1
+    number = 0
+    while len(chosen) < buckets:
+        place = partition_of(number, partitions)
+        if room[place] and number not in numbers:
             room[place] -= 1
             chosen.append(number)
         number += 1

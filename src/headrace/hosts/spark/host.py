@@ -22,6 +22,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
+from headrace.commands.rebucketing import rebucketing
+from headrace.commands.running import Running
 from headrace.connectors.kafka.publishing import Publication, publish_elsewhere
 from headrace.control.decisions import GiveUp
 from headrace.driver.bucket_numbers import bucket_numbers
@@ -38,10 +40,11 @@ from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.faults import JVM_LOST, batch_fault, lost_jvm, no_start
 from headrace.hosts.spark.feeder import feed, settle
+from headrace.hosts.spark.hashing import spread_from
 from headrace.hosts.spark.logs import mend
 from headrace.hosts.spark.offset_log import read_logs, read_partitions
 from headrace.hosts.spark.processor import BucketProcessor
-from headrace.hosts.spark.rescaling import complete_rescaling, rescale
+from headrace.hosts.spark.rescaling import complete_rescaling, redivide, rescale
 from headrace.hosts.spark.sizing import partitions_for, sizes
 from headrace.hosts.spark.source import HeadraceSource
 from headrace.hosts.spark.starting.context import is_cluster, is_on_cluster, session_for
@@ -111,6 +114,7 @@ class SparkDeployment:
         self._unanswered = 0  # starts since the last delivery in which a Python process did not answer
         self._is_over = threading.Event()  # the streaming query has ended, and is not started again
         self._lock = threading.Lock()  # of `query`
+        self._partitions = 1  # into which Spark divides the buckets, known once it has started
 
     def takes_long(self) -> bool:
         return is_on_cluster(self.launch)
@@ -147,6 +151,8 @@ class SparkDeployment:
         self.delivery.publish = partial(_publish, spark.sparkContext)
         _register(spark)
         parallel, partitions = self._size(spark)
+        self._partitions = partitions
+        self._rebucket(running, parallel, partitions, is_local=not is_cluster(spark))
         python = ship_modules(spark.sparkContext, allowed()) if is_cluster(spark) else allowed()
         pages = retried(
             spark.readStream.format("headrace")
@@ -196,10 +202,14 @@ class SparkDeployment:
         cores = int(spark.conf.get(PARTITIONS) or 2) if is_local else self.cores
         chosen = sizes(cores, is_local=is_local, wanted=self.wanted_buckets)
         self.buckets = bucket_numbers(self.directory, lambda: chosen.buckets)
-        possible = partitions_for(len(self.buckets), cores)
+        in_use = self.deployments.newest().in_use(self.buckets)
+        # on one machine keys are divided among as many buckets as it has cores, unless somebody wants another number
+        possible = min(cores, self.wanted_buckets or cores) if is_local else partitions_for(len(in_use), cores)
         if not is_local and not self._is_set(PARTITIONS, spark):
             spark.conf.set(PARTITIONS, str(possible))
         divided = read_partitions(self.directory / "spark") or int(spark.conf.get(PARTITIONS) or 2)
+        if is_local and divided < possible and redivide(self.directory, possible, spark):
+            divided = possible
         if divided < possible:
             _LOG.warning(
                 "the buckets run on %d cores, and could on %d; to divide them, stop and run: "
@@ -211,8 +221,23 @@ class SparkDeployment:
             )
         return cores, divided
 
+    def _rebucket(self, running: Running, cores: int, partitions: int, *, is_local: bool) -> None:
+        """Divide keys among as many buckets as are wanted; among more if more cores can run them than before."""
+        in_use = running.in_use(self.buckets)
+        wanted = self.wanted_buckets or len(in_use)
+        if self.wanted_buckets is None and is_local and len(in_use) < min(cores, partitions):
+            wanted = min(cores, partitions)
+        if wanted != len(in_use):
+            self.deployments.log.append(*rebucketing(running, self.buckets, self.choose_buckets(wanted)))
+
     def exclude(self, fault: HeadraceError) -> bool:
         return exclude(self.deployments, fault, self.now())
+
+    def choose_buckets(self, count: int) -> list[int]:
+        if not self.buckets:
+            self.wanted_buckets = count
+            return []
+        return spread_from(self.deployments.newest().in_use(self.buckets), count, self._partitions)
 
     def send(self, *commands: Command) -> None:
         for command in commands:
@@ -397,12 +422,13 @@ class SparkDeployment:
             # a restarted batch sees the queries that were in force when it was planned
             deployed = self.deployments.at(self._commands(rows))
             took = (time.perf_counter_ns() - began) / 1e6
-            done = self.delivery.deliver(batch, rows, deployed.running, took, buckets=self.buckets)
+            buckets = deployed.running.all_buckets(self.buckets)
+            done = self.delivery.deliver(batch, rows, deployed.running, took, buckets=buckets)
             if done:
                 self.drained.set()
             if is_cluster(frame.sparkSession):
                 self.cores = slots(frame.sparkSession.sparkContext)  # machines come and go
-            self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=done)
+            self.turn.follow_up(deployed, buckets, now=self.now(), cores=self.cores, ended=done)
             self.turn.refreshing.start()
             self._delivery_tries = self._unanswered = 0
             self._supervisor.delivered()

@@ -73,6 +73,7 @@ class BucketProcessor(StatefulProcessor):
         from headrace.storage.object_settings import configure
         from headrace.worker.bucket import Bucket
         from headrace.worker.chunk_cache import machine_cache
+        from headrace.worker.inbox import Inbox
         from headrace.worker.moving import Moves
         from headrace.worker.wire import from_spark, to_spark
 
@@ -88,12 +89,13 @@ class BucketProcessor(StatefulProcessor):
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
         run = context.getLocalProperty("spark.jobGroup.id") or ""  # Spark sets it to the id of the run
+        arrived = from_spark(rows)
         if self.task is None:
-            own = [number for number in self.buckets if partition_of(number, self.partitions) == context.partitionId()]
+            numbers = Inbox.of(arrived).buckets or self.buckets
+            own = [number for number in numbers if partition_of(number, self.partitions) == context.partitionId()]
             allowance = allowance_of(self.partitions, is_local=self.is_local)
             self.task = _Task(directory, batch, context.partitionId(), own, allowance)
         task, store = self.task, _SparkStore(self.values)
-        arrived = from_spark(rows)
         kept = _kept.pop((self.directory, bucket_number), None)
         bucket = None if kept is None or kept[0] != run else kept[1]
         with telling():
@@ -102,7 +104,7 @@ class BucketProcessor(StatefulProcessor):
             bucket.machine = socket.gethostname()
             done = bucket.run(arrived, batch, store, Moves(directory), task.stager.of(bucket))
             out = task.after(bucket_number, done)
-        if bucket.stored_bytes < KEEP_BYTES:
+        if bucket.version is not None and bucket.stored_bytes < KEEP_BYTES:
             _kept[self.directory, bucket_number] = run, bucket
         else:
             bucket.close()

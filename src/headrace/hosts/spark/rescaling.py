@@ -22,6 +22,9 @@ from headrace.hosts.spark.offset_log import partitions_at, read_logs, unfinished
 from headrace.hosts.spark.sizing import partitions_for
 from headrace.storage import files
 
+#: The attribute of a session that changes the number of partitions; not a public interface of PySpark.
+_MANAGER = "_streamingCheckpointManager"
+
 
 def rescale(directory: Path, cores: int, spark: SparkSession) -> Rescaled:
     """Divide the buckets of a checkpoint that nobody uses into as many partitions as so many cores can use."""
@@ -45,6 +48,15 @@ def rescale(directory: Path, cores: int, spark: SparkSession) -> Rescaled:
     return Rescaled(count, before, after)
 
 
+def redivide(directory: Path, partitions: int, spark: SparkSession) -> bool:
+    """Divide the buckets into so many partitions before a start; return False if its last micro-batch must be first."""
+    logs = read_logs(directory / "spark")
+    if logs.planned is None or logs.planned != logs.committed or not _can_repartition(spark):
+        return False
+    _repartition(spark, directory / "spark", partitions)
+    return True
+
+
 def complete_rescaling(directory: Path, spark: SparkSession) -> None:
     """Complete a change of the number of partitions in the middle of which a process died."""
     mend(directory / "spark")
@@ -54,8 +66,7 @@ def complete_rescaling(directory: Path, spark: SparkSession) -> None:
 
 
 def _repartition(spark: SparkSession, logs: Path, partitions: int) -> None:
-    # not a public interface of PySpark: this is the only place that uses it
-    manager: Any = getattr(spark, "_streamingCheckpointManager", None)
+    manager: Any = getattr(spark, _MANAGER, None)
     if manager is None:
         raise HostFault(
             f"Spark {pyspark.__version__} cannot change the number of partitions of a checkpoint",
@@ -69,6 +80,10 @@ def _repartition(spark: SparkSession, logs: Path, partitions: int) -> None:
             hint="run the same command again: it continues; the state as it was before is not lost",
         ) from error
     files.force(logs)
+
+
+def _can_repartition(spark: SparkSession) -> bool:
+    return getattr(spark, _MANAGER, None) is not None
 
 
 def _lost_buckets(directory: Path) -> list[int]:

@@ -89,6 +89,8 @@ def _rows(running: Running, budget: int | None) -> Iterator[tuple[str, str, str,
             yield name, "all", setting_text(of_system[name], budget), _chosen_by(of_system[name])
         elif name not in _OF_QUERIES:
             yield name, "all", setting_text(default, budget), "default"
+    if running.buckets:
+        yield "buckets", "all", str(len(running.buckets)), "ALTER"
     for chosen in sorted(running.settings, key=lambda chosen: (chosen.query or "", names[type(chosen.setting)])):
         if chosen.query is not None:
             name = names[type(chosen.setting)]

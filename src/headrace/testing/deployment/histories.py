@@ -281,19 +281,18 @@ REFRESHED = History(
 PARCELS = ", ".join(map(str, range(128)))
 HOPS = COUNTS.replace("counts", "hops").replace("[RANGE 2 SECONDS]", "[RANGE 6 SECONDS SLIDE 2 SECONDS]")
 MOVED = History(
-    "parcels that change bucket",
+    "parcels that change bucket, and buckets that come and go",
     (
         Execute(STREAMS + HOPS + PAIRS + TRIPLES),
         Push("s", FIRST),
         Push("t", FIRST),
         Execute(f"MOVE PARCELS {PARCELS} OF pairs TO BUCKET 1; MOVE PARCELS {PARCELS} OF hops TO BUCKET 1;"),
         Push("s", SECOND),
-        Execute(f"MOVE PARCELS {PARCELS} OF triples TO BUCKET 0;"),
-        Execute(f"MOVE PARCELS {PARCELS} OF pairs TO BUCKET 0;"),
+        Execute(f"MOVE PARCELS {PARCELS} OF triples TO BUCKET 0; ALTER SYSTEM SET buckets = 3;"),
         Push("t", SECOND),
         Execute(f"MOVE PARCELS {PARCELS} OF hops TO BUCKET 0; STOP QUERY pairs;"),
         Restart(),
-        Execute(f"MOVE PARCELS {PARCELS} OF triples TO BUCKET 1; DROP QUERY IF EXISTS pairs;"),
+        Execute("ALTER SYSTEM SET buckets = 1; DROP QUERY IF EXISTS pairs;"),
         Push("t", THIRD),
         Push("s", THIRD),
         Drain(),

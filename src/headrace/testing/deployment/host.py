@@ -20,6 +20,7 @@ from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployed, Deployments
 from headrace.driver.exclusion import exclude
 from headrace.driver.intake import TICK, Intake
+from headrace.driver.offset import Offset
 from headrace.driver.pause import pause, resume
 from headrace.driver.progress import read_progress
 from headrace.driver.staged_results import Allowance, BucketStager, IngestStager, Writer
@@ -115,6 +116,12 @@ class SimulatedDeployment:
             raise _fault(failure) from failure
         self._is_started = True
 
+    def choose_buckets(self, count: int) -> list[int]:
+        if not self.buckets:
+            return []
+        in_use = self.deployments.newest().in_use(self.buckets)
+        return [*in_use, *(number for number in range(3 * count) if number not in in_use)][:count]
+
     def send(self, *commands: Command) -> None:
         self.deployments.log.append(*commands)
 
@@ -186,34 +193,43 @@ class SimulatedDeployment:
     def _run(self, batch: int) -> None:
         start, end = self._logs.offset(batch - 1), self._logs.offset(batch)
         chance = random.Random(f"{self.seed}/{batch}")
-        sent: dict[int, list[Row]] = {number: [] for number in self.buckets}
+        buckets = end.buckets or self.buckets
+        sent: dict[int, list[Row]] = {number: [] for number in buckets}
         tasks = self._planner.tasks(start, end)
         with mounted(self.directory, unfenced(self.directory)):  # tasks do not ask who owns the checkpoint
             for task in tasks:
-                for row in self._ingest(task, end.commands, batch, chance):
+                for row in self._ingest(task, end, batch, chance):
                     sent[row.bucket].append(row)
-            rows = [row for number in self.buckets for row in self._bucket(number, sent[number], batch, chance)]
+            before = self.buckets if start.buckets is None else start.buckets
+            rows = [
+                row
+                for number in buckets
+                for row in self._bucket(number, sent[number], batch, chance, is_new=number not in before)
+            ]
         self._deliver(batch, rows)
 
-    def _ingest(self, task: Task, commands: int, batch: int, chance: random.Random) -> list[Row]:
+    def _ingest(self, task: Task, end: Offset, batch: int, chance: random.Random) -> list[Row]:
         """Run an ingest task, perhaps twice: the rows of the first attempt are lost with its worker."""
         rows: list[Row] = []
         for _ in range(1 + (chance.random() < 0.1)):
             worker = chance.choice(self._workers)
-            deployed = worker.deployments.at(commands)
-            if worker.ingest is None or worker.ingest[0].placement is not deployed.placement:
-                worker.ingest = deployed, deployed.ingest(self.buckets, self.page)
+            deployed, buckets = worker.deployments.at(end.commands), end.buckets or self.buckets
+            known = worker.ingest
+            if known is None or known[0].placement is not deployed.placement or known[1].buckets != buckets:
+                worker.ingest = known = deployed, deployed.ingest(buckets, self.page)
             name = f"b{batch}-i{task.number}"
             stager = IngestStager(self.directory, name, deployed.running, least=STAGE_BYTES)
-            rows = list(worker.ingest[1].run(task, stager))
+            rows = list(known[1].run(task, stager))
         return rows
 
-    def _bucket(self, number: int, rows: list[Row], batch: int, chance: random.Random) -> list[Row]:
+    def _bucket(
+        self, number: int, rows: list[Row], batch: int, chance: random.Random, *, is_new: bool = False
+    ) -> list[Row]:
         """Run a bucket's task, perhaps twice: the first attempt may have committed its state."""
         out: list[Row] = []
         for _ in range(1 + (chance.random() < 0.1)):
             worker = chance.choice(self._workers)
-            store = StateStore(self.directory / "spark", number, batch)
+            store = StateStore(self.directory / "spark", number, batch, is_new=is_new)
             bucket = worker.buckets.pop(number, None)
             before = (number, batch, store.encoded, tuple(rows))
             known = self.tasks.get(before) if self.tasks is not None else None
@@ -227,7 +243,8 @@ class SimulatedDeployment:
                 task_rows = TaskRows([number], stager.finish)
                 done = bucket.run(rows, batch, store, Moves(self.directory), stager.of(bucket))
                 out = list(task_rows.after(number, done))
-                worker.buckets[number] = bucket
+                if bucket.version is not None:
+                    worker.buckets[number] = bucket
                 if self.tasks is not None and not _has_written(out):
                     self.tasks[before] = (tuple(out), store.encoded)
             store.commit()
@@ -238,8 +255,9 @@ class SimulatedDeployment:
         deployed = self.deployments.at(commands)
         files.force(self.directory / "spark")
         took = BATCH_TIME / MILLISECOND
-        self.ended = self.delivery.deliver(batch, rows, deployed.running, took, buckets=self.buckets)
-        self.turn.follow_up(deployed, self.buckets, now=self.now(), cores=self.cores, ended=self.ended)
+        buckets = deployed.running.all_buckets(self.buckets)
+        self.ended = self.delivery.deliver(batch, rows, deployed.running, took, buckets=buckets)
+        self.turn.follow_up(deployed, buckets, now=self.now(), cores=self.cores, ended=self.ended)
         if random.Random(f"{self.seed}/calls/{batch}").random() < 0.5:  # else they are still under way
             self.delivery.reactions.outbox.work()
 

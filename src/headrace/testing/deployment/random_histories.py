@@ -140,7 +140,9 @@ def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iter
                 settings.append(f"DESIRE counts WHERE k = {chance.randint(1, 3)};")
             yield Execute(chance.choice(settings))
         case "move":
-            if "counts" in known:
+            if not chance.randrange(3):
+                yield Execute(f"ALTER SYSTEM SET buckets = {chance.randint(2, 4)};")
+            elif "counts" in known:
                 some = ", ".join(map(str, sorted(chance.sample(range(128), 60))))
                 yield Execute(f"MOVE PARCELS {some} OF counts TO BUCKET {chance.randrange(2)};")
         case _:

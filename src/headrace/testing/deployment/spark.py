@@ -84,13 +84,16 @@ class Logs:
 
 
 class StateStore:
-    """The state of one bucket in one micro-batch: `version` micro-batches have been committed before it."""
+    """The state of one bucket in one micro-batch: `version` micro-batches have been committed before it.
 
-    def __init__(self, directory: Path, bucket: int, version: int) -> None:
+    One that was not in the last of them (`is_new`) has no state.
+    """
+
+    def __init__(self, directory: Path, bucket: int, version: int, *, is_new: bool = False) -> None:
         self._directory, self._at = directory / "state" / str(bucket), version
         self._values: State | None = None
         self._encoded: bytes | None = b"\x80"  # no entries
-        if version:
+        if version and not is_new:
             data = _read(self._directory / str(version))
             if len(data) < 4 or zlib.crc32(data[4:]) != int.from_bytes(data[:4]):
                 raise SparkFailure(f"Spark cannot read {self._directory / str(version)}")
