@@ -31,6 +31,8 @@ SKEWED, OTHER, KEYS = 30_000, 5_000, 20_000
 SPAN = 2
 #: The limits: busiest task to mean, without and with one heavy key; cost without skew.
 EVEN, EVEN_HEAVY, COST = 1.15, 1.3, 1.02
+#: Throughput to that of even keys, and the longest micro-batch with a move to the median.
+THROUGHPUT, LONGEST = 0.85, 1.5
 Host = Literal["spark", "local"]
 
 
@@ -45,6 +47,7 @@ class Run:
     milliseconds: Sequence[float]
     moves: int
     parcels: int
+    bytes: int  # of the parcels that moved
     moved_ms: float  # the longest micro-batch in which parcels moved
     results: pl.DataFrame
 
@@ -65,19 +68,21 @@ def main(quick: bool, host: Host = "spark") -> dict[str, Any]:
     cases: Mapping[str, float | None] = (
         {"Zipf 1.2": 1.2, "one key 30 %": None}
         if quick
-        else {"Zipf 0": 0.0, "Zipf 0.8": 0.8, "Zipf 1.0": 1.0, "Zipf 1.2": 1.2, "one key 30 %": None}
+        else {"Zipf 0": 0.0, "Zipf 1.0": 1.0, "Zipf 1.2": 1.2, "one key 30 %": None}
     )
     for name, exponent in cases.items():
         with tempfile.TemporaryDirectory(prefix="skew-") as folder:
-            _measure(name, exponent, Path(folder), figures, host, files=60 if quick else 200)
+            _measure(name, exponent, Path(folder), figures, host, files=50 if quick else 100)
+    _throughput(figures)
     figures["notes"].append("load of the machine at the end: " + ", ".join(f"{mean:.1f}" for mean in os.getloadavg()))
     return figures
 
 
 def _measure(name: str, exponent: float | None, folder: Path, figures: dict[str, Any], host: Host, files: int) -> None:
     _write(folder / "in", exponent, files)
-    fixed = run(folder, "off", host)
-    auto = run(folder, "auto", host)
+    tuples = files * (SKEWED + OTHER)
+    fixed = run(folder, "off", host, tuples)
+    auto = run(folder, "auto", host, tuples)
     if not fixed.results.equals(auto.results):
         raise AssertionError(f"{name}: results differ")
     limit = EVEN_HEAVY if exponent is None else EVEN
@@ -115,9 +120,11 @@ def _measure(name: str, exponent: float | None, folder: Path, figures: dict[str,
     if auto.moves:
         median = statistics.median(auto.milliseconds)
         rows.append({"case": f"{name}: longest micro-batch with a move", "ours": auto.moved_ms,
-                     "peers": {"median": median}, "unit": "ms", "ratio": auto.moved_ms / median})  # fmt: skip
+                     "peers": {"median": median}, "unit": "ms", "ratio": auto.moved_ms / median, "target": LONGEST,
+                     "verdict": "met" if auto.moved_ms <= LONGEST * median else "missed"})  # fmt: skip
     figures["rows"] += rows
-    figures["notes"].append(f"{name}: {auto.moves} moves of {auto.parcels} parcels; {fixed.results.height} results")
+    moved = f"{auto.moves} moves of {auto.parcels} parcels, {auto.bytes / 1e6:.1f} MB"
+    figures["notes"].append(f"{name}: {moved}; {fixed.results.height} results")
     figures["cases"][name] = {"fixed": _plain(fixed), "auto": _plain(auto)}
     figures["panels"].append(
         Panel(
@@ -129,8 +136,19 @@ def _measure(name: str, exponent: float | None, folder: Path, figures: dict[str,
     )
 
 
-def run(folder: Path, balancing: str, host: Host) -> Run:
-    """Read all files with a fixed hash, or with balancing."""
+def _throughput(figures: dict[str, Any]) -> None:
+    """Compare the time for the most skewed keys with that for keys which are equally frequent, which is the ideal."""
+    cases = figures["cases"]
+    if {"Zipf 0", "Zipf 1.2"} <= cases.keys():
+        ideal, skewed = cases["Zipf 0"]["fixed"]["seconds"], cases["Zipf 1.2"]["auto"]["seconds"]
+        figures["rows"].append({"case": "Zipf 1.2: throughput to that of even keys", "ours": ideal / skewed,
+                                "peers": {"fixed hash": ideal / cases["Zipf 1.2"]["fixed"]["seconds"]}, "unit": "",
+                                "ratio": cases["Zipf 1.2"]["fixed"]["seconds"] / skewed, "target": THROUGHPUT,
+                                "verdict": "met" if ideal / skewed >= THROUGHPUT else "missed"})  # fmt: skip
+
+
+def run(folder: Path, balancing: str, host: Host, tuples: int) -> Run:
+    """Read all files, which have so many tuples, with a fixed hash or with balancing."""
     place = folder / balancing
     moments: list[tuple[float, list[tuple[int, int]], int]] = []
     buckets = 4 if host == "local" else None
@@ -151,8 +169,11 @@ def run(folder: Path, balancing: str, host: Host) -> Run:
         session.execute(_script(folder, place))
         session.execute(f"ALTER SYSTEM SET balancing = '{balancing}'")
         began = time.monotonic()
-        session.drain(timeout=1200)
+        # a deployment that drains is not balanced, so all is read before
+        while sum(count for _, work, _ in moments for count, _ in work) < tuples and time.monotonic() < began + 1200:
+            session.wait(0.05)
         seconds = time.monotonic() - began
+        session.drain(timeout=1200)
         decisions = [each.decision for each in session.deployment.control.decisions.all()]
     moves = [decision for decision in decisions if isinstance(decision, MoveParcels)]
     full = [each for each in moments if sum(tuples for tuples, _ in each[1]) > SKEWED // 2]
@@ -166,6 +187,7 @@ def run(folder: Path, balancing: str, host: Host) -> Run:
         [ms for ms, _, _ in full],
         len(moves),
         sum(move.parcels for move in moves),
+        sum(move.bytes for move in moves),
         max((ms for ms, _, moved in moments if moved), default=0.0),
         results.sort(results.columns),
     )

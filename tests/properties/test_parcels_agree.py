@@ -38,7 +38,18 @@ ORDERED = (
     "SELECT item, count(*) AS c, first(n) AS f FROM bids [UNBOUNDED] GROUP BY item",
     "SELECT item, count(*) AS c, sum(n) AS s FROM bids [PARTITION BY item WHILE n > 1] GROUP BY item",
 )
+SESSIONS = (
+    "SELECT item, count(*) AS c, sum(n) AS s, window_end FROM bids [SESSION 2 SECONDS] GROUP BY item",
+    "SELECT item, max(c) AS m, count(*) AS k "
+    "FROM (SELECT item, count(*) AS c FROM bids [SESSION 3 SECONDS] GROUP BY item) [RANGE 4 SECONDS] GROUP BY item",
+)
 SHAPES = {
+    "ranks": queries.ranks(),
+    "tops": queries.tops(),
+    "deduplications": queries.deduplications(),
+    "overs": queries.overs(),
+    "changelogs": queries.changelogs(),
+    "sessions": st.sampled_from(SESSIONS),
     "aggregates": queries.aggregates(),
     "joins": queries.joins(),
     "three_way_joins": queries.three_way_joins(),

@@ -13,11 +13,11 @@ from msgspec import Struct
 from headrace.model.time import SECOND
 
 #: Parcels move if the busiest processor has at least this load,
-BUSY = 0.5
+BUSY = 0.2
 #: the idlest at most this,
 IDLE = 0.8
 #: and they differ by at least this share of the load of the busiest,
-DIFFERENCE = 0.25
+DIFFERENCE = 0.15
 #: in looks over this time (microseconds).
 LASTING = 2 * SECOND
 #: So long after a move no other is made, since loads are averages; and a parcel that moved stays for longer.

@@ -8,7 +8,7 @@ at that very timestamp, since left tuples precede right ones of equal time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
 import numpy as np
@@ -21,10 +21,12 @@ from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import END
 from headrace.model.window import Extent
 from headrace.operators.arrays import KEY, Flags, Ints, gather, matches
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.joins.pairing import Pairer, Pairing
 from headrace.operators.joins.two_sides import TwoSides
 from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import Keys
 
 _LARGEST = 1 << 16
 _KNOWN = "__known"
@@ -47,6 +49,11 @@ class RowsJoin(Pairing, frozen=True, tag="rows_join"):
             if extent is not None and extent.rows is not None and extent.by != tuple(pair[side] for pair in self.keys):
                 return ()
         return tuple(pair[port] for pair in self.keys)
+
+    @property
+    def hindrance(self) -> str | None:
+        waits = "its rows that wait for a partner hold back the time of its results"
+        return None if self.kind == "inner" else waits
 
 
 class _RowsJoin(TwoSides["_Side"]):
@@ -86,6 +93,16 @@ class _RowsJoin(TwoSides["_Side"]):
                     yield self._pairer.pad(at, rows.frame.filter(unmatched))
                 bound = min(bound, int(rows.ts[alive & ~rows.done].min(initial=END)))
         yield from self._promise(bound)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        given: dict[str, pl.DataFrame] = {}
+        for side, by in zip(self._sides, keys, strict=True):
+            given |= side.give(chosen_by(choose, by))
+        return given
+
+    def take(self, given: State) -> None:
+        for side in self._sides:
+            side.take_in(given)
 
     def due(self) -> int | None:
         first = min(side.first_ahead() for side in self._sides)
@@ -194,6 +211,29 @@ class _Side:
         self._ahead = {number: frame for number, frame in ahead.items() if frame.height}
         self._window = [frame for frame in (without(pattern, frame) for frame in self._window) if frame.height]
         return before - len(self)
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> dict[str, pl.DataFrame]:
+        """Give up the tuples that are chosen, those ahead and those in the window."""
+        parts = [(f"{self._name}/ahead", list(self._ahead.values())), (f"{self._name}/window", self._window)]
+        given = {name: pl.concat(frames) for name, frames in parts if frames}
+        chosen = {name: choose(rows) for name, rows in given.items()}
+        for name, rows in given.items():
+            self._put(name, rows.filter(~chosen[name]))
+        return {name: rows.filter(chosen[name]) for name, rows in given.items() if chosen[name].any()}
+
+    def take_in(self, given: State) -> None:
+        """Go on with tuples of keys that are not known here; each part stays in the order of time."""
+        for name, own in ((f"{self._name}/ahead", list(self._ahead.values())), (f"{self._name}/window", self._window)):
+            if name in given:
+                self._put(name, pl.concat([*own, given[name]]).sort(TS, maintain_order=True))
+
+    def _put(self, name: str, rows: pl.DataFrame) -> None:
+        pieces = [rows] if rows.height else []
+        if name.endswith("/window"):
+            self._window = pieces
+        else:
+            self._ahead = {self._next + place: piece for place, piece in enumerate(pieces)}
+            self._next += len(pieces)
 
     def state(self) -> dict[str, pl.DataFrame]:
         frames = {f"{self._name}/ahead/{number}": frame for number, frame in self._ahead.items()}

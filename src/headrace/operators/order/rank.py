@@ -14,10 +14,13 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.rank import Ranking, RankOrder, format_order
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.time import END, format_duration
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Spec
+from headrace.operators.state.given import given_up
 from headrace.operators.text import listed
 from headrace.operators.windows.slices import firsts, group_numbers
 
@@ -58,6 +61,10 @@ class Rank(Spec, frozen=True, tag="rank"):
     def order_matters(self) -> bool:
         return False
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class RankOperator(Operator):
     """The running half of `Rank`: tuples wait until their window is complete."""
@@ -94,6 +101,12 @@ class RankOperator(Operator):
 
     def restore(self, state: State) -> None:
         self._pending.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        return given_up(pending=self._pending.give(chosen_by(choose, keys[0])))
+
+    def take(self, given: State) -> None:
+        self._pending.add(given["pending"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         names = {expr.name for expr in self._spec.by if isinstance(expr, Column)}

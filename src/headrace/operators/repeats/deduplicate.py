@@ -12,12 +12,15 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.time import BEGIN, END, format_duration
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
 from headrace.operators.repeats.last_seen import HASH, NEVER, LastSeen
 from headrace.operators.spec import Spec
+from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import listed
 from headrace.operators.windows.slices import group_numbers
@@ -54,15 +57,24 @@ class Deduplicate(Spec, frozen=True, tag="deduplicate"):
     def order_matters(self) -> bool:
         return False
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class _Keyed:
     """The key columns of tuples, and tuples in the order of key and time."""
 
     def __init__(self, spec: Deduplicate) -> None:
+        self._by = spec.by
         self.names = [f"__by{i}" for i in range(len(spec.by))]
         self._keys = [compile_expr(expr).alias(name) for name, expr in zip(self.names, spec.by, strict=True)]
         self._order = [HASH, *self.names, TS, *spec.ties]
         self._plain = {expr.name: name for name, expr in zip(self.names, spec.by, strict=True) if type(expr) is Column}
+
+    def kept_as(self, keys: Keys) -> Keys:
+        """Return keys of the input as the columns of kept rows."""
+        return kept_as(keys, self._by, self.names)
 
     def ordered(self, rows: pl.DataFrame) -> pl.DataFrame:
         keyed = rows.with_columns(self._keys)
@@ -106,6 +118,16 @@ class _Firsts(Operator):
     def restore(self, state: State) -> None:
         self._pending.restore(state)
         self._last_seen.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        kept = chosen_by(choose, self._keyed.kept_as(keys[0]))
+        return given_up(pending=self._pending.give(chosen_by(choose, keys[0])), seen=self._last_seen.give(kept))
+
+    def take(self, given: State) -> None:
+        if "pending" in given:
+            self._pending.add(given["pending"])
+        if "seen" in given:
+            self._last_seen.take(given["seen"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         keys = self._keyed.pattern(pattern)
@@ -171,6 +193,16 @@ class _Lasts(Operator):
     def purge(self, port: int, pattern: Pattern) -> int:
         keys = self._keyed.pattern(pattern)
         return 0 if keys is None else self._pending.remove(pattern) + self._newest.remove(keys)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        kept = chosen_by(choose, self._keyed.kept_as(keys[0]))
+        return given_up(pending=self._pending.give(chosen_by(choose, keys[0])), newest=self._newest.give(kept))
+
+    def take(self, given: State) -> None:
+        if "pending" in given:
+            self._pending.add(given["pending"])
+        if "newest" in given:
+            self._newest.append(given["newest"])
 
     def held(self) -> int:
         return len(self._pending) + len(self._newest)

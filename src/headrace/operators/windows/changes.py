@@ -15,10 +15,13 @@ from headrace.model.schema import TS
 from headrace.model.time import BEGIN, format_duration
 from headrace.model.window import AggregateCall
 from headrace.operators.arrays import Array, Flags
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_predicate, evaluate
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Spec
+from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import calls_text, listed
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
@@ -66,6 +69,10 @@ class Changes(Spec, frozen=True, tag="changes"):
     def order_matters(self) -> bool:
         return False
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class _Changes(Operator):
     """Tuples wait until the frontier has passed them. One partial of each group is kept, with its last timestamp."""
@@ -97,6 +104,16 @@ class _Changes(Operator):
         self._pending.restore(state)
         self._totals.restore(state)
         self._swept = state.get("swept")
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        kept = chosen_by(choose, kept_as(keys[0], self._spec.partition_by(0), self._names))
+        return given_up(pending=self._pending.give(chosen_by(choose, keys[0])), totals=self._totals.give(kept))
+
+    def take(self, given: State) -> None:
+        if "pending" in given:
+            self._pending.add(given["pending"])
+        if "totals" in given:
+            self._totals.take(given["totals"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         return 0  # a group whose tuples are not needed may have a row that is

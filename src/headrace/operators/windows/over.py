@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,11 +15,14 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import HIDDEN, SEQ, TS
 from headrace.model.time import END
 from headrace.model.window import AggregateCall
-from headrace.operators.arrays import Array, greatest
+from headrace.operators.arrays import Array, Flags, greatest
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Spec
+from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import calls_text, listed
@@ -59,11 +62,16 @@ class Over(Spec, frozen=True, tag="over"):
     def order_matters(self) -> bool:
         return False
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class OverOperator(Operator):
     """The running half of `Over`: tuples wait until the frontier has passed them, then go through in order."""
 
     def __init__(self, spec: Over) -> None:
+        self._spec = spec
         self._names = [f"__by{i}" for i in range(len(spec.by))]
         keys = tuple(zip(self._names, spec.by, strict=True))
         self._by = [compile_expr(expr).alias(name) for name, expr in keys]
@@ -100,6 +108,16 @@ class OverOperator(Operator):
         self._pending.restore(state)
         self._history.restore(state)
 
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        kept = chosen_by(choose, kept_as(keys[0], self._spec.by, self._names))
+        return given_up(pending=self._pending.give(chosen_by(choose, keys[0])), history=self._history.give(kept))
+
+    def take(self, given: State) -> None:
+        if "pending" in given:
+            self._pending.add(given["pending"])
+        if "history" in given:
+            self._history.take(given["history"])
+
     def purge(self, port: int, pattern: Pattern) -> int:
         groups = self._aggregates.groups(pattern)
         return 0 if groups is None else self._pending.remove(pattern) + self._history.remove(groups)
@@ -122,6 +140,8 @@ class _History(Protocol):
     def state(self) -> dict[str, pl.DataFrame]: ...
     def restore(self, state: Mapping[str, pl.DataFrame]) -> None: ...
     def remove(self, pattern: Pattern) -> int: ...
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> pl.DataFrame | None: ...
+    def take(self, given: pl.DataFrame) -> None: ...
     def __len__(self) -> int: ...
 
 
@@ -167,6 +187,12 @@ class _NewestRows:
     def remove(self, pattern: Pattern) -> int:
         return self._rows.remove(pattern)
 
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> pl.DataFrame | None:
+        return self._rows.give(choose)
+
+    def take(self, given: pl.DataFrame) -> None:
+        self._rows.take(given)
+
     def __len__(self) -> int:
         return len(self._rows)
 
@@ -208,6 +234,15 @@ class _RecentRows:
 
     def remove(self, pattern: Pattern) -> int:
         return self._rows.remove(pattern)
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> pl.DataFrame | None:
+        given = self._rows.give(choose)
+        return pl.concat(given) if given else None
+
+    def take(self, given: pl.DataFrame) -> None:
+        self._next = max(self._next, 1 + greatest(given[SEQ]))
+        # what is older is in no frame of a tuple still to come
+        self._rows.append(given.filter(pl.col(TS) >= self._rows.horizon))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -254,6 +289,13 @@ class _Totals:
 
     def remove(self, pattern: Pattern) -> int:
         return self._totals.remove(pattern)
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> pl.DataFrame | None:
+        return self._totals.give(choose)
+
+    def take(self, given: pl.DataFrame) -> None:
+        self._totals.take(given)
+        self._next = max(self._next, 1 + self._aggregates.newest(given))
 
     def __len__(self) -> int:
         return len(self._totals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +12,7 @@ import polars as pl
 from headrace.model.expressions.expression import Expr
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.window import AggregateCall
+from headrace.operators.arrays import Flags
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.windows.aggregates import Aggregates
 from headrace.operators.windows.folds import code_of, nulls_in, tuples_of
@@ -84,6 +85,12 @@ class RunningFolds:
 
     def remove(self, pattern: Pattern) -> int:
         return self._groups.remove(pattern)
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> pl.DataFrame | None:
+        return self._groups.give(choose)
+
+    def take(self, given: pl.DataFrame) -> None:
+        self._groups.take(given)
 
     def __len__(self) -> int:
         return len(self._groups)

@@ -16,8 +16,11 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.model.window import AggregateCall, Session
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Spec
+from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.run_tree import RunTree
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
@@ -49,6 +52,10 @@ class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
     def order_matters(self) -> bool:
         return False
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class _Sessions(Operator):
     """Keeps fragments in the order of their last timestamp: those of complete sessions come first."""
@@ -72,9 +79,9 @@ class _Sessions(Operator):
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
         results = self._close(mark.bound) if self._fragments.least() + self._parted <= mark.bound else None
-        # A later result is of an open session or of tuples still to come; either way `gap` after a last timestamp known
-        # here.
-        bound_after = Punctuation(END if mark.bound >= END else min(mark.bound, self._fragments.least()) + self._gap)
+        # A later result is `gap` after the last tuple of a session that is open, or begins later. The bound does not
+        # depend on which are open here, since others may come from another bucket.
+        bound_after = Punctuation(END if mark.bound >= END else mark.bound - self._parted + 1 + self._gap)
         return (bound_after,) if results is None else (Page(results), bound_after)
 
     def state(self) -> State:
@@ -82,6 +89,13 @@ class _Sessions(Operator):
 
     def restore(self, state: State) -> None:
         self._fragments.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        kept = kept_as(keys[0], tuple(expr for _, expr in self._aggregates.keys), self._aggregates.names)
+        return given_up(fragments=self._fragments.give(chosen_by(choose, kept)))
+
+    def take(self, given: State) -> None:
+        self._fragments.append(given["fragments"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         groups = self._aggregates.groups(pattern)

@@ -50,11 +50,11 @@ def decided(seen: Look) -> Move | None:
         (0.9, 0.79, False),  # busy, idle, alike
         (2.0, 0.9, False),  # busy, none idle, different
         (0.95, 0.9, False),  # busy, none idle, alike
-        (0.4, 0.1, False),  # none busy, idle, different
-        (0.4, 0.39, False),  # none busy, idle, alike
+        (0.19, 0.1, False),  # none busy, idle, different
+        (0.19, 0.18, False),  # none busy, idle, alike
         # none busy means at most BUSY, which is less than IDLE: no fourth and fifth case of the table can occur
-        (0.5, 0.375, True),  # at the limits
-        (0.5, 0.376, False),
+        (0.2, 0.16, True),  # at the limits
+        (0.2, 0.18, False),
     ],
 )
 def test_all_three_thresholds_must_be_passed(busiest: float, idlest: float, expected: bool) -> None:

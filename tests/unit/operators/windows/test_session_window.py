@@ -40,7 +40,7 @@ def promises(elements: list[Any]) -> list[int]:
 def test_a_session_closes_when_the_punctuation_reaches_its_last_tuple_plus_gap() -> None:
     output = windows.run(lambda: counting(10), [tuples_at(1, 5, 14), Punctuation(23), Punctuation(24)])
     assert stamped(output) == [(24, 3)]
-    assert promises(output) == [24, 34]
+    assert promises(output) == [24, 25]
 
 
 def test_tuples_exactly_a_gap_apart_are_in_different_sessions() -> None:
