@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import typer
 
 from headrace import extras
+from headrace.cli.demo.demo import statements
 from headrace.cli.help import examples, flag
 from headrace.cli.live_session import (
     Host,
@@ -36,6 +39,7 @@ EXAMPLES = examples(
     ("an empty deployment in ./headrace-state; the page opens at the printed address", "serve"),
     ("the queries of a file; the same command continues after a stop or a crash",
      "serve examples/speed_map.sql --checkpoint state"),
+    ("a traffic map of generated data, to look around; nothing is kept", "serve --demo"),
     ("without Spark, for small inputs", "serve examples/first.sql --host local --checkpoint state"),
     ("for other machines, with TLS; each client needs a token (headrace token new)",
      "serve --bind 0.0.0.0:4280 --tls-cert c.pem --tls-key k.pem --allow-host stream.example.org"),
@@ -47,6 +51,7 @@ def serve(
     file: Path | None = typer.Argument(
         None, exists=True, dir_okay=False, readable=True, help="SQL statements to begin with, which are not fenced."
     ),
+    demo: bool = flag("--demo", "Serve the traffic map of headrace demo: generated data, nothing is kept."),
     checkpoint: Path = typer.Option(STATE, help="Folder for state; one process owns it."),
     bind: str = typer.Option(
         "127.0.0.1:4280", help="Address to listen at: HOST:PORT (port 0: any free one), or unix:PATH."
@@ -96,8 +101,12 @@ def serve(
         most = round(parse_size(keep))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--keep") from error
-    text = "" if file is None else statements_in(file)
-    with faults(text or None):
+    if demo and (file is not None or checkpoint != STATE):
+        raise typer.BadParameter("the demo has its own statements, and keeps no state", param_hint="--demo")
+    text = _demo() if demo else "" if file is None else statements_in(file)
+    with ExitStack() as stack, faults(text or None):
+        if demo:
+            checkpoint = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-demo-")))
         for module in ("starlette", "uvicorn", "websockets"):
             extras.load(module, "serve", "headrace serve")
         if otlp is not None:
@@ -157,7 +166,12 @@ def serve(
                 sending.close()
             server.stop()
             server.release()
-    err.print("stopped; run the same command again to continue from here")
+    err.print("stopped" if demo else "stopped; run the same command again to continue from here")
+
+
+def _demo() -> str:
+    """Return the statements of the demo; results are on shelves, not in sinks that grow."""
+    return statements().replace("\nINTO MEMORY;", ";")
 
 
 def _on_first() -> None:
