@@ -52,11 +52,14 @@ def _watch(pipe: Any, url: str, token: str, topics: list[dict[str, str]], client
         headers = {"Authorization": f"Bearer {token}"}
         async with connect(address, additional_headers=headers, proxy=None, max_size=None, compression=None) as feed:
             await feed.send(json.dumps({"watch": topics}))
+            began = time.time() * 1000
             await ready.wait()
             async for message in feed:
                 now = time.time() * 1000
                 if isinstance(message, str) and message.startswith('{"t":"results"'):
-                    delays.append(now - int(message.partition('"at":')[2].partition(",")[0]))
+                    at = int(message.partition('"at":')[2].partition(",")[0])
+                    if at > began:  # what was kept from before comes first
+                        delays.append(now - at)
 
     async def run() -> None:
         ready = asyncio.Barrier(clients + 1)

@@ -117,7 +117,7 @@ SHOWN = (
     ("query", "/queries/slow_roads?help=1", "[data-rows] tbody tr", 1280, "light"),
     ("sql", "/sql", "[data-editor] .cm-content", 1280, "dark"),
     ("explore", "/explore", "[data-editor] .cm-content", 1280, "light"),
-    ("streams", "/streams", "[data-table=roads]", 1280, "light"),
+    ("streams", "/streams", "[data-table=history]", 1280, "light"),
     ("stream", "/streams/detectors", "[data-listing] tbody tr", 1280, "light"),
     ("rules", "/rules", "[data-dots]", 1280, "light"),
     ("decisions", "/decisions", "[data-decision]", 1280, "dark"),
@@ -137,9 +137,7 @@ GROUP BY segment;"""
 @pytest.mark.skipif(PICTURES is None, reason="HEADRACE_PICTURES names no folder")
 def test_pictures_for_the_documentation(chromium, tmp_path):
     assert PICTURES is not None
-    roads = "".join(f"{n},{('A 8', 'B 14', 'Ring')[n % 3]}\n" for n in range(1, 25))
-    (tmp_path / "roads.csv").write_text(f"segment,road\n{roads}")
-    served = Served(tmp_path, (Path(__file__).parent / "pictures.sql").read_text().replace("{folder}", str(tmp_path)))
+    served = Served(tmp_path, (Path(__file__).parent / "pictures.sql").read_text())
     try:
         time.sleep(40)  # there is to be something to see
         for name, path, loaded, width, scheme in SHOWN:

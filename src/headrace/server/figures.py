@@ -92,13 +92,24 @@ class Figures:
 
     @cached_property
     def bottleneck(self) -> VertexId | None:
-        """Return the operator that takes the largest share of the processor, if there is a shortage."""
+        """Return the operator that needs the largest share of the processor, if there is a shortage.
+
+        One whose queue grows, because others come first, needs more than it took.
+        """
         taken = self.taken
         # the first micro-batches say nothing about what arrives, but they may keep the processor busy for long
         needed = self.load if self.load is not None else sum(taken.values()) / max(1, self.moment.cores)
         candidates = list(taken) if needed > BUSY else [name for name in taken if self._is_growing(name)]
-        most = max(candidates, key=lambda name: taken[name], default=None)
+        most = max(candidates, key=lambda name: taken[name] * self._held_up(name), default=None)
         return most if most is not None and taken[most] > 0 else None
+
+    def _held_up(self, vertex: VertexId) -> float:
+        """Return how many times as many tuples came to an operator as it took."""
+        nothing = VertexStatistics()
+        now = self.moment.statistics.vertices.get(vertex, nothing)
+        before = self.before.statistics.vertices.get(vertex, nothing)
+        took = now.tuples_in - before.tuples_in
+        return 1 + max(0, now.queued - before.queued) / took if took > 0 else 1.0
 
     def _is_growing(self, vertex: VertexId) -> bool:
         looks = [*self.older, self.moment]

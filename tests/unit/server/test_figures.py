@@ -98,3 +98,14 @@ def test_before_the_load_is_known_a_busy_processor_has_a_bottleneck(
     found = Figures(replace(found.moment, observation=first), found.before)
     assert found.load is None
     assert (found.bottleneck == window) is is_named
+
+
+def test_an_operator_that_is_held_up_is_the_bottleneck_although_others_work_more(moment: Moment) -> None:
+    window, scan = named(moment, "rowsaggregate"), named(moment, "scan")
+    found = figures(moment, {window: 2.0, scan: 3.0}, {scan: VertexCost(0.002, 1.0)})
+    assert found.bottleneck == scan
+    counted = found.moment.statistics.vertices | {
+        window: VertexStatistics(busy_ns=2_000_000_000, tuples_in=100, queued=900)
+    }
+    later = replace(found.moment, statistics=Statistics(vertices=counted))
+    assert Figures(later, found.before).bottleneck == window, "ten times as many tuples came as it took"
