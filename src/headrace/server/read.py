@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -22,7 +23,9 @@ from headrace.engine.statistics import Aside, RuleStatistics, Statistics, Stream
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.graph.naming import Names
 from headrace.graph.place import place
+from headrace.model.time import format_instant
 from headrace.operators.specs import Output
+from headrace.operators.windows.panes import PANE
 from headrace.redaction import MASK, is_reference, is_secret_name, redact, redact_statement
 from headrace.server.figures import Figures
 from headrace.server.values import columns_in, columns_of, rows_in
@@ -58,6 +61,8 @@ from headrace.session.listings.settings import show_settings
 from headrace.session.stints import state_of
 from headrace.worker.wire import BucketNote
 
+#: A comparison of the pane of a window with an instant.
+_PANES = re.compile(rf"{PANE} (<=|<|>=|>|=) (-?\d{{1,18}})\b")
 _NO_STREAM = StreamFigures("", 0.0, 0, 0, 0, 0, None, None, 0.0, 0, "rows")
 
 
@@ -325,7 +330,7 @@ def feedback_view(running: Running, statistics: Statistics) -> FeedbackView:
     """Return what feedback drops where, and what that saved."""
     names = names_in(running)
     guards = [
-        GuardView(names[reader], reader, pattern, _ms(guard.until), guard.active, guard.saved, None)
+        GuardView(names[reader], reader, with_times(pattern), _ms(guard.until), guard.active, guard.saved, None)
         for (reader, pattern), guard in statistics.guards.items()
     ]
     guards += [
@@ -334,6 +339,11 @@ def feedback_view(running: Running, statistics: Statistics) -> FeedbackView:
         if stream.skipped
     ]
     return FeedbackView(tuple(guards), statistics.purged)
+
+
+def with_times(pattern: str) -> str:
+    """Return a pattern in which panes of windows are times, as people know them."""
+    return _PANES.sub(lambda found: f"pane {found[1]} TIMESTAMP '{format_instant(int(found[2]))}'", pattern)
 
 
 def shedding_view(running: Running, statistics: Statistics) -> SheddingView:

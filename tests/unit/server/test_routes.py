@@ -11,6 +11,7 @@ from tests.unit.server.conftest import Client
 
 from headrace.control.migration_log import Migrated
 from headrace.redaction import hide
+from headrace.server import read
 from headrace.server.openapi import document
 from headrace.server.read import migration_view
 from headrace.server.route import Route
@@ -161,3 +162,9 @@ def test_a_change_of_plan_says_how_far_it_is(ended: int | None, given_up: bool, 
     view = migration_view(change)
     assert (view.query, view.at, view.after, view.state) == ("q", 3000, "a (b c)", state)
     assert view.ended == (None if ended is None else 5000)
+
+
+def test_panes_of_windows_are_shown_as_times() -> None:
+    shown = read.with_times("__pane <= 4102444797000000, segment NOT IN (1, 2)")
+    assert shown == "pane <= TIMESTAMP '2099-12-31 23:59:57', segment NOT IN (1, 2)"
+    assert read.with_times("n < 5") == "n < 5"
