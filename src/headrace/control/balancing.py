@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from headrace.commands.command import Allot
@@ -10,7 +11,7 @@ from headrace.commands.running import Running
 from headrace.control.decisions import KeepParcels, MoveParcels
 from headrace.control.parcel_loads import ParcelLoads
 from headrace.control.policies.rebalance import Balance, Look, Movables, Move, Processor, is_uneven, rebalance
-from headrace.engine.statistics import VertexCounts
+from headrace.graph.graph import VertexId
 from headrace.model.time import SECOND
 from headrace.worker.wire import Report
 
@@ -20,13 +21,22 @@ _WEIGHT = 0.4
 LOOK_EVERY = SECOND
 
 
+#: What a processor does beside operators, among the work of vertices.
+_REST = ""
+
+
 class Balancer:
-    """Looks at the load of processors every second. What has no keys is one parcel."""
+    """Looks at the load of processors every second. What has no keys is one parcel.
+
+    What operators do for parcels is taken to be divided as the tuples are, which are counted: times that are measured
+    in one processor say as much about what else runs on the machine.
+    """
 
     def __init__(self) -> None:
         self.loads = ParcelLoads()
         self._memory = Balance()
-        self._busy: dict[int, float] = {}  # by bucket: the part of a micro-batch during which it works, averaged
+        #: By processor, as its buckets: the part of a micro-batch during which it works for each vertex, averaged.
+        self._busy: dict[tuple[int, ...], dict[VertexId, float]] = {}
         self._told: set[str] = set()  # why parcels stay, as it was said
         self._looked: int | None = None  # when it looked last
 
@@ -43,15 +53,8 @@ class Balancer:
             return [], []
         self._looked = now
         groups = {group.allotment.name: group for group in parcel_groups(running, buckets)}
-        processors = [
-            Processor({note.bucket: self._busy[note.bucket] for note in report.buckets}) for report in reports
-        ]
-        vertices = _vertices(reports)
-        movable = {
-            name: self._movables(group, vertices, reports, batch_ms)
-            for name, group in groups.items()
-            if group.hindrance is None
-        }
+        movable = {name: self._movables(group, reports) for name, group in groups.items() if group.hindrance is None}
+        processors = self._processors(groups, movable)
         is_settled = not any(report.moved for report in reports)
         closed = frozenset(buckets).difference(running.in_use(buckets))
         look = Look(now, batch_ms / 1000, processors, movable, is_settled, closed)
@@ -63,21 +66,38 @@ class Balancer:
         return commands, [_decision(move, groups)]
 
     def _observe(self, reports: Sequence[Report], batch_ms: float) -> None:
+        before, self._busy = self._busy, {}
         for report in reports:
-            spent = sum(note.operators_ns for note in report.buckets)
-            for note in report.buckets:
-                # what a task does beside operators is divided as that is
-                share = note.operators_ns / spent if spent else 1 / len(report.buckets)
-                busy = share * report.busy_ns / 1e6 / batch_ms
-                before = self._busy.get(note.bucket, busy)
-                self._busy[note.bucket] = before + _WEIGHT * (busy - before)
+            processor = tuple(note.bucket for note in report.buckets)
+            spent = {name: counts.busy_ns for name, counts in report.vertices.items()}
+            spent[_REST] = max(0, report.busy_ns - sum(spent.values()))
+            known = before.get(processor, {})
+            self._busy[processor] = {
+                name: old + _WEIGHT * (busy - old)
+                for name, busy in ((name, ns / 1e6 / batch_ms) for name, ns in spent.items())
+                for old in (known.get(name, busy),)
+            }
 
-    def _movables(
-        self, group: ParcelGroup, vertices: Mapping[str, VertexCounts], reports: Sequence[Report], batch_ms: float
-    ) -> Movables:
+    def _processors(self, groups: Mapping[str, ParcelGroup], movable: Mapping[str, Movables]) -> list[Processor]:
+        """Return the processors: what parcels take where they are, and the rest as it was measured."""
+        counted = {vertex for name, group in movable.items() if group.loads for vertex in groups[name].vertices}
+        at: defaultdict[int, float] = defaultdict(float)
+        for group in movable.values():
+            for parcel, load in group.loads.items():
+                at[group.places[parcel]] += load
+        # what all do beside operators varies with what else the machine does
+        common = sum(busy[_REST] for busy in self._busy.values()) / max(1, sum(map(len, self._busy)))
+        processors = []
+        for buckets, busy in self._busy.items():
+            own = sum(load for vertex, load in busy.items() if vertex not in counted and vertex != _REST)
+            rest = common + own / len(buckets)
+            processors.append(Processor({bucket: rest + at[bucket] for bucket in buckets}))
+        return processors
+
+    def _movables(self, group: ParcelGroup, reports: Sequence[Report]) -> Movables:
         """Return the parcels of a group with their loads: its work, divided as its tuples are."""
         rates, total = self.loads.of(group) if group.is_keyed else ({0: 1.0}, 1.0)
-        work = sum(vertices[name].busy_ns for name in group.vertices if name in vertices) / 1e6 / batch_ms
+        work = sum(busy.get(name, 0.0) for busy in self._busy.values() for name in group.vertices)
         places = {parcel: group.allotment.bucket(parcel) for parcel in rates}
         loads = {parcel: work * rate / total for parcel, rate in rates.items()} if total else {}
         sizes: dict[int, float] = {}
@@ -104,14 +124,6 @@ class Balancer:
             return []
         self._told.add(why.partition(" ")[0])
         return [KeepParcels(max(loads), min(loads), why)]
-
-
-def _vertices(reports: Sequence[Report]) -> dict[str, VertexCounts]:
-    sums: dict[str, VertexCounts] = {}
-    for report in reports:
-        for name, counts in report.vertices.items():
-            sums.setdefault(name, VertexCounts()).add(counts)
-    return sums
 
 
 def _decision(move: Move, groups: Mapping[str, ParcelGroup]) -> MoveParcels:

@@ -19,7 +19,7 @@ from headrace.operators.specs import Receive
 from headrace.worker.wire import Kind, ParcelCounts, Row, Stage
 
 #: The tuples of so many parcels are reported for each route, those with most.
-MOST_COUNTED = 64
+MOST_COUNTED = 512
 
 
 class Router:

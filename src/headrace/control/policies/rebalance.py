@@ -94,7 +94,7 @@ def rebalance(memory: Balance, look: Look) -> tuple[Balance, Move | None]:
     pausing = memory.moved is not None and look.time - memory.moved < PAUSE
     if look.time - since < LASTING or pausing or not look.is_settled:
         return memory, None
-    chosen = _choose(memory, look, busiest, idlest)
+    chosen = _choose(memory, look)
     if chosen is None:
         return memory, None
     parcels = {
@@ -104,37 +104,70 @@ def rebalance(memory: Balance, look: Look) -> tuple[Balance, Move | None]:
     return Balance(None, look.time, parcels), chosen
 
 
-def _choose(memory: Balance, look: Look, busiest: Processor, idlest: Processor) -> Move | None:
-    """Return the parcels that bring both to the same load, as far as that is possible; those with most load first."""
-    amount = (busiest.load - idlest.load) / 2
-    candidates = sorted(
-        (-load, name, parcel)
-        for name, group in look.groups.items()
-        for parcel, load in group.loads.items()
-        if group.places[parcel] in busiest.busy
-        and 0 < load <= amount * 1.8  # else the idlest would become the busiest
-        and look.time - memory.parcels.get(name, {}).get(parcel, -STAY) >= STAY
-    )
-    room = {bucket: load for bucket, load in idlest.busy.items() if bucket not in look.closed}
-    if not room:
+class _Plan:
+    """The loads of processors as they will be, and the parcels that move for that."""
+
+    def __init__(self, memory: Balance, look: Look) -> None:
+        self._memory, self._look = memory, look
+        self.loads = [dict(processor.busy) for processor in look.processors]
+        self.moves: dict[str, dict[int, int]] = {}
+        self.load = self.bytes = 0.0
+        self._stuck: set[int] = set()  # processors from which nothing can leave
+
+    def advance(self) -> bool:
+        """Let parcels go from the busiest processor to the idlest; return False if they do not differ any more."""
+        sums = [sum(busy.values()) for busy in self.loads]
+        senders = [place for place in range(len(sums)) if place not in self._stuck]
+        if not senders:
+            return False
+        busiest, idlest = max(senders, key=sums.__getitem__), min(range(len(sums)), key=sums.__getitem__)
+        if not is_uneven(sums[busiest], sums[idlest]):
+            return False
+        if not self._even(busiest, idlest, (sums[busiest] - sums[idlest]) / 2):
+            self._stuck.add(busiest)
+        return True
+
+    def _even(self, busiest: int, idlest: int, amount: float) -> bool:
+        """Let parcels go that bring both to the same load, as far as possible, those with most load first."""
+        busy, room = self.loads[busiest], self.loads[idlest]
+        into = [bucket for bucket in room if bucket not in self._look.closed]
+        candidates = sorted(
+            (-load, name, parcel)
+            for name, group in self._look.groups.items()
+            for parcel, load in group.loads.items()
+            if group.places[parcel] in busy
+            and parcel not in self.moves.get(name, {})
+            and 0 < load <= amount * 1.3  # else little would be won, and the idlest would be the busiest
+            and self._look.time - self._memory.parcels.get(name, {}).get(parcel, -STAY) >= STAY
+        )
+        taken = 0.0
+        for number, (negative, name, parcel) in enumerate(candidates if into else ()):
+            load, group = -negative, self._look.groups[name]
+            is_last = number + 1 == len(candidates) and not taken  # one that is too heavy is better than none
+            bytes_ = _bytes(group, parcel)
+            if (taken + load > amount * 1.1 and not is_last) or self.bytes + bytes_ > MOST_BYTES:
+                continue
+            if sum(map(len, self.moves.values())) >= MOST_PARCELS:
+                break
+            bucket = min(into, key=lambda bucket: (room[bucket], bucket))
+            busy[group.places[parcel]] -= load
+            room[bucket] += load
+            taken, self.bytes = taken + load, self.bytes + bytes_
+            self.moves.setdefault(name, {})[parcel] = bucket
+        self.load += taken
+        return taken > 0
+
+
+def _choose(memory: Balance, look: Look) -> Move | None:
+    """Return the parcels that bring all processors to the same load, as far as that is possible."""
+    plan = _Plan(memory, look)
+    for _ in range(2 * len(look.processors)):
+        if not plan.advance():
+            break
+    if not plan.moves or plan.load * look.period * HORIZON < plan.bytes * BYTE_SECONDS:
         return None
-    taken, size, moves = 0.0, 0.0, dict[str, dict[int, int]]()
-    for number, (negative, name, parcel) in enumerate(candidates):
-        load, group = -negative, look.groups[name]
-        is_last = number + 1 == len(candidates) and not moves  # one that is too heavy is better than none
-        if (taken + load > amount * 1.1 and not is_last) or number >= MOST_PARCELS:
-            continue
-        bytes_ = _bytes(group, parcel)
-        if size + bytes_ > MOST_BYTES:
-            continue
-        bucket = min(room, key=lambda bucket: (room[bucket], bucket))
-        room[bucket] += load
-        taken, size = taken + load, size + bytes_
-        moves.setdefault(name, {})[parcel] = bucket
-    if not moves or taken * look.period * HORIZON < size * BYTE_SECONDS:
-        return None
-    mean = sum(processor.load for processor in look.processors) / len(look.processors)
-    return Move(moves, busiest.load, idlest.load, mean, size, taken)
+    loads = [processor.load for processor in look.processors]
+    return Move(plan.moves, max(loads), min(loads), sum(loads) / len(loads), plan.bytes, plan.load)
 
 
 def _bytes(group: Movables, parcel: int) -> float:
