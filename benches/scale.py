@@ -2,15 +2,19 @@
 
 The cluster is that of tests/cluster: a master, workers of one core each and a driver, on machines of their own that are
 namespaces of this one. So all of them share the cores of this machine; a cluster pays for more JVMs, and for a network.
-Micro-batches take seconds, so that what each of them costs in any case is small beside its tuples. A rate is that of
-the median micro-batch in the steady run. `pages` are the bytes of results and exchanged tuples that passed through the
-driver, `notes` those of the tasks' reports. `driver` is the time of a micro-batch in which none of Spark's stages runs.
+Micro-batches take seconds, so that what each of them costs in any case is small beside its tuples. Every case runs
+twice, and the second run counts: while a JVM compiles, it takes several times its later CPU time, and a cluster has
+three of them. A rate is that of the median micro-batch in the steady run. `pages` are the bytes of results and exchanged
+tuples that passed through the driver, `notes` those of the tasks' reports. A note for each run says for how long none of
+Spark's stages ran, and how many cores of the machine were busy.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +122,20 @@ def _write(folder: Path, case: Case, quick: bool) -> dict[str, Bids]:
 
 
 def _measure(cluster: Cluster, driver: Driver, place: Place, case: Case, data: Mapping[str, Bids]) -> dict[str, Any]:
+    """Run a case twice; return the figures of the second run."""
+    _run(cluster, driver, place, case, data)
+    busy, began = _busy(), time.monotonic()
+    measured = _run(cluster, driver, place, case, data)
+    return {**measured, "cores": (_busy() - busy) / (time.monotonic() - began)}
+
+
+def _busy() -> float:
+    """Return the seconds for which cores of this machine have worked, all together."""
+    user, nice, system, _, _, irq, soft, *_ = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:])
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
+
+
+def _run(cluster: Cluster, driver: Driver, place: Place, case: Case, data: Mapping[str, Bids]) -> dict[str, Any]:
     """Run a case; return its figures with the sums of its results."""
     with tempfile.TemporaryDirectory(dir=cluster.common) as folder:
         out = Path(folder) / "out"
@@ -173,7 +191,7 @@ def _add(case: Case, data: Mapping[str, Bids], measured: Mapping[str, dict[str, 
         alone, whole = statistics.median(figure["driver_ms"]), statistics.median(figure["batch_ms"])
         figures["notes"].append(
             f"{case.name}, {place}: micro-batches of {part:,} tuples, median {whole:.0f} ms, in {alone:.0f} ms of "
-            f"them no stage ran; {figure['seconds']:.1f} s with the start of the query"
+            f"them no stage ran; {figure['seconds']:.1f} s with the start of the query; {figure['cores']:.2f} cores"
         )
 
 
