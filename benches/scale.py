@@ -4,9 +4,9 @@ The cluster is that of tests/cluster: a master, workers of one core each and a d
 namespaces of this one. So all of them share the cores of this machine; a cluster pays for more JVMs, and for a network.
 Micro-batches take seconds, so that what each of them costs in any case is small beside its tuples. Every case runs
 twice, and the second run counts: while a JVM compiles, it takes several times its later CPU time, and a cluster has
-three of them. A rate is that of the median micro-batch in the steady run. `pages` are the bytes of results and exchanged
-tuples that passed through the driver, `notes` those of the tasks' reports. A note for each run says for how long none of
-Spark's stages ran, and how many cores of the machine were busy.
+three of them. A rate is that of the median micro-batch in the steady run. `pages` are the bytes of results and
+exchanged tuples that passed through the driver, `notes` those of the tasks' reports. A note for each run says for how
+long none of Spark's stages ran, and how many cores of the machine were busy.
 """
 
 from __future__ import annotations
