@@ -72,6 +72,11 @@ ANYWHERE = (
         "5s",
         "a task notices that the machine with its input is gone; with Spark's 120 s a micro-batch waited over a minute",
     ),
+    Setting(
+        "spark.cleaner.periodicGC.interval",
+        "5min",
+        "shuffle files of past micro-batches go when the driver's JVM collects garbage, after 30 minutes if it has room",
+    ),
     Setting("spark.ui.showConsoleProgress", "false", "the terminal belongs to the results, the log to messages"),
     Setting("spark.driver.memory", "2g", "1 GB is little for a JVM that collects results"),
     Setting(_SOCKETS, "true", "a Python stage starts about 40 ms sooner than over TCP"),
