@@ -75,7 +75,7 @@ ANYWHERE = (
     Setting(
         "spark.cleaner.periodicGC.interval",
         "5min",
-        "shuffle files of past micro-batches go when the driver's JVM collects garbage, after 30 minutes if it has room",
+        "shuffle files of old micro-batches go when the driver's JVM collects garbage: after 30 minutes if it has room",
     ),
     Setting("spark.ui.showConsoleProgress", "false", "the terminal belongs to the results, the log to messages"),
     Setting("spark.driver.memory", "2g", "1 GB is little for a JVM that collects results"),
