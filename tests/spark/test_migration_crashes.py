@@ -114,8 +114,9 @@ def test_killed_while_two_plans_run_and_conditions_change_their_place_nothing_is
     case, tmp_path, monkeypatch
 ):
     script, checkpoint, answers = case
+    script.write_text(script.read_text() + "ALTER SYSTEM SET optimizer = 'off';")
     monkeypatch.setenv("DIE_AT", "between portions")
-    late = "change=(x y z) late z USING PARALLEL TRACK"  # pulled up
+    late = "change=((x z) y) late z USING PARALLEL TRACK"  # pulled up
     is_killed(start(checkpoint, script, late, "waiting", limit=LIMIT, path=FAIL_POINTS), tmp_path)
     monkeypatch.delenv("DIE_AT")
     early = "change=(x (y z)) USING PARALLEL TRACK"  # pushed down; the process lives, and loses a worker meanwhile
