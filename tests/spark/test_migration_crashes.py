@@ -24,6 +24,14 @@ CREATE QUERY triples AS SELECT x.k, x.v AS a, y.v AS b, z.v AS c
   FROM a [RANGE 30 SECONDS] AS x JOIN b [RANGE 20 SECONDS] AS y ON x.k = y.k JOIN c [RANGE 40 SECONDS] AS z ON y.k = z.k
   WHERE kept(z.v % 2) INTO FILES (path '{out}/triples', format 'parquet');
 """
+#: Read beside it: the tuples of a micro-batch have one time, and are condensed before they are joined.
+COUNTED = """
+ALTER SYSTEM SET optimizer = 'off';
+CREATE STREAM d (at TIMESTAMP, k INT, v INT) TIMESTAMP INTERNAL FROM FILES (path '{data}/a', format 'parquet');
+CREATE STREAM e (at TIMESTAMP, k INT, v INT) TIMESTAMP INTERNAL FROM FILES (path '{data}/b', format 'parquet');
+CREATE QUERY counted AS SELECT d.k, count(*) AS n, sum(e.v) AS s FROM d [RANGE 1 DAY], e [RANGE 1 DAY]
+  WHERE d.k = e.k GROUP BY d.k INTO FILES (path '{out}/counted', format 'parquet');
+"""
 #: The windows of the streams, in seconds.
 WINDOWS = {"a": 30, "b": 20, "c": 40}
 #: Tuples of a stream in a micro-batch, so few that there are some left for each process.
@@ -114,7 +122,7 @@ def test_killed_while_two_plans_run_and_conditions_change_their_place_nothing_is
     case, tmp_path, monkeypatch
 ):
     script, checkpoint, answers = case
-    script.write_text(script.read_text() + "ALTER SYSTEM SET optimizer = 'off';")
+    script.write_text(script.read_text() + COUNTED.format(data=tmp_path / "data", out=tmp_path / "out"))
     monkeypatch.setenv("DIE_AT", "between portions")
     late = "change=((x z) y) late z USING PARALLEL TRACK"  # pulled up
     is_killed(start(checkpoint, script, late, "waiting", limit=LIMIT, path=FAIL_POINTS), tmp_path)
@@ -126,6 +134,10 @@ def test_killed_while_two_plans_run_and_conditions_change_their_place_nothing_is
         os.kill(worker, signal.SIGKILL)
     finish(process, tmp_path)
     assert written(tmp_path / "out", answers) == answers
+    pairs = [pl.read_parquet(tmp_path / "data" / name).select("k", v=pl.col("v").cast(pl.Int64)) for name in "ab"]
+    met = pairs[0].select("k").join(pairs[1], on="k").group_by("k").agg(n=pl.len(), s=pl.col("v").sum()).sort("k")
+    counted = pl.read_parquet(tmp_path / "out" / "counted").group_by("k").agg(pl.col("n", "s").sum()).sort("k")
+    assert counted.rows() == met.rows(), "in however many windows"
     first, second = MigrationLog(checkpoint).all()
     assert [each.how for each in (first, second)] == ["parallel", "parallel"]
     assert second.ended is not None

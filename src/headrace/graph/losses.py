@@ -104,6 +104,7 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
             | specs.TableJoin()
             | specs.Membership()
             | specs.Union()
+            | specs.Condense()
             | specs.Unnest()
             | specs.WhileAggregate()
         ):

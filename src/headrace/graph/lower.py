@@ -93,6 +93,8 @@ class _Lowering:
                 return self.add(
                     specs.Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry, paced=paced)
                 )
+            case nodes.Condense():
+                return self.add(specs.Condense(node.keys, node.calls), self.lower(node.input))
             case nodes.Unnest():
                 unnesting = specs.Unnest(node.of, node.names, node.place, node.first, node.outer, node.kept)
                 return self.add(unnesting, self.lower(node.input, expiry=expiry, paced=paced))

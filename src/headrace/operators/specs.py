@@ -21,6 +21,7 @@ from headrace.operators.order.reorder import Reorder
 from headrace.operators.repeats.deduplicate import Deduplicate
 from headrace.operators.repeats.distinct import Distinct
 from headrace.operators.repeats.suppress import Suppress
+from headrace.operators.tuples.condense import Condense
 from headrace.operators.tuples.filter import Filter
 from headrace.operators.tuples.impute import Impute
 from headrace.operators.tuples.project import Project
@@ -66,6 +67,7 @@ Spec: TypeAlias = (
     | Suppress
     | TableJoin
     | Union
+    | Condense
     | Unnest
     | WhileAggregate
 )

@@ -15,7 +15,7 @@ from headrace.plan.nodes import Node
 from headrace.plan.traversal import replace_inputs
 
 #: Types of which equal values have equal numbers or hashes, so that equality is transitive.
-_KEYS = (
+KEYS = (
     Type.BOOLEAN,
     Type.INT,
     Type.BIGINT,
@@ -124,7 +124,7 @@ def _hindrance(node: nodes.Join, joins: Sequence[nodes.Join]) -> str:
             return "a condition reads the timestamp of joined tuples, which depends on the order of the joins"
     keys = [key for join in joins for pair in join.keys for key in pair]
     for key in keys:
-        if key.type not in _KEYS:
+        if key.type not in KEYS:
             return f"keys of type {key.type.value} can be equal without being the same"
     flat = _flat_join(node)
     if flat is not None and len(flat.leaves) < len(_tree_of(node)[1]):
@@ -255,7 +255,7 @@ def _names(flat: _Flat) -> list[str]:
 def _box(flat: _Flat) -> nodes.MultiJoin | None:
     """Return the node for joins, if there is more than one plan for them and a key that all inputs have."""
     if len(flat.leaves) < (2 if flat.is_movable else 3) or any(
-        key.type not in _KEYS for pair in flat.keys for key in pair
+        key.type not in KEYS for pair in flat.keys for key in pair
     ):
         return None
     port_of = {name: port for port, leaf in enumerate(flat.leaves) for name in leaf.names}

@@ -39,6 +39,10 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _predicate_faults(predicate, below.schema)
         case nodes.Project(input=below, columns=columns):
             yield from _faults_of([expr for _, expr in columns], below.schema)
+        case nodes.Condense(input=below, keys=keys, calls=calls):
+            if not {*keys} <= {*below.schema.names}:
+                yield "condenses by columns that are not there"
+            yield from _faults_of([call.arg for call in calls if call.arg is not None], below.schema)
         case nodes.Unnest(input=below, of=of):
             yield from _faults_of([of], below.schema)
         case nodes.Union(inputs=united) | nodes.Pace(inputs=united):

@@ -49,6 +49,9 @@ def describe(node: Node) -> str:
             return f"Filter {format_expr(predicate)}"
         case nodes.Project(columns=columns):
             return f"Project {format_columns(columns)}"
+        case nodes.Condense(keys=alike, calls=calls):
+            made = (f"{call.function}({'*' if call.arg is None else format_expr(call.arg)})" for call in calls)
+            return f"Condense what agrees in {_names(('time', *alike))}: {', '.join(made)}"
         case nodes.Unnest(of=of, names=names, place=place, outer=outer):
             kind = "Unnest outer" if outer else "Unnest"
             return f"{kind} {format_expr(of)} AS {_names((*names, *([place] if place else [])))}"

@@ -55,6 +55,22 @@ class Project(Struct, frozen=True, tag="project"):
         return Schema(tuple(Field(name, expr.type) for name, expr in self.columns))
 
 
+class Condense(Struct, frozen=True, tag="condense"):
+    """Tuples that agree in timestamp and `keys` as one row with aggregates of them, or each as such a row.
+
+    The `calls` are counts, sums, least and greatest values of columns.
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    calls: tuple[AggregateCall, ...]
+
+    @property
+    def schema(self) -> Schema:
+        kept = (field for name in self.keys for field in self.input.schema if field.name == name)
+        return Schema((*kept, *(Field(call.name, call.type) for call in self.calls)))
+
+
 class Unnest(Struct, frozen=True, tag="unnest", omit_defaults=True):
     """Each tuple once for each element of an ARRAY (one name) or entry of a MAP (two), with its place if that is named.
 
@@ -476,6 +492,7 @@ Node: TypeAlias = (
     Scan
     | Filter
     | Project
+    | Condense
     | Unnest
     | Union
     | Pace
@@ -510,6 +527,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
         case (
             Filter()
             | Project()
+            | Condense()
             | Unnest()
             | TableJoin()
             | Membership()

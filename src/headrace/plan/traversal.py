@@ -73,6 +73,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
         case (
             nodes.Filter()
             | nodes.Project()
+            | nodes.Condense()
             | nodes.Unnest()
             | nodes.TableJoin()
             | nodes.Membership()
@@ -101,6 +102,8 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
 
     match node:
         case nodes.Scan() | nodes.Union() | nodes.Pace() | nodes.Distinct() | nodes.Order() | nodes.Limit():
+            return node
+        case nodes.Condense():  # it reads columns only
             return node
         case nodes.Detect(keys=parts, conditions=conditions):
             changed_keys = tuple(tuple(map(change, part)) for part in parts)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import Query, Rule, Stream, Table
+from headrace.catalog.definitions import Query, Rule, Stream, Table, Timing
 from headrace.commands.command import AddQuery, TableVersion, UseTree
 from headrace.commands.tables import table_key
 from headrace.connectors import check_sink, read_table
@@ -32,6 +32,7 @@ from headrace.model.action import Reaction
 from headrace.model.events.growth import growing
 from headrace.model.page import Page
 from headrace.model.streams import Side, base_stream, side_stream
+from headrace.optimizer.condensing import condense_joins
 from headrace.optimizer.gathering import gather_joins
 from headrace.optimizer.keeping import keep
 from headrace.optimizer.optimizer import best
@@ -193,7 +194,14 @@ def graph_of(plan: Node, name: str, catalog: Catalog, *, numbered: bool = False)
     tables = _tables(plan, catalog)
     rows = {table.name: Page(read_table(table)).encode() for table in tables if not table.refresh}
     versioned = {table.name: table_key(table) for table in tables if table.refresh}
-    return lower(gather_joins(plan), name, rows, numbered=numbered, versioned=versioned)
+    return lower(_as_run(plan, catalog), name, rows, numbered=numbered, versioned=versioned)
+
+
+def _as_run(plan: Node, catalog: Catalog) -> Node:
+    """Return the plan with joins as one operator each, and tuples condensed before them where many come at once."""
+    known = ((name, catalog.find(name)) for name in streams_of(plan))
+    alike = {name for name, stream in known if isinstance(stream, Stream) and stream.timing is Timing.INTERNAL}
+    return condense_joins(gather_joins(plan), alike)
 
 
 def warnings_of(plan: Node) -> tuple[str, ...]:
@@ -225,7 +233,7 @@ def explain(
     `deferrals` are in force: such operators run in the buckets. `running` is the query as it runs, and the trees of
     joins.
     """
-    graph, plan, written = graph_of(plan, "query", catalog), gather_joins(plan), plan
+    graph, plan, written = graph_of(plan, "query", catalog), _as_run(plan, catalog), plan
     if form == "json":
         return redact(msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode())
     deferred = {deferral.vertex: deferral for deferral in deferrals}

@@ -84,6 +84,8 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             return Behavior(same, wide, life=life, guessed=False, values=values)
         case specs.Union() | specs.OrderedUnion() | specs.Pace() | specs.Output() | specs.Exchange() | specs.Receive():
             return Behavior(same, size, life=life, guessed=False)
+        case specs.Condense():
+            return Behavior(same, size, life=life, values=inputs[0].values)
         case specs.Unnest():
             return Behavior((ELEMENTS,), size, life=life, values=inputs[0].values)
         case specs.Impute():

@@ -50,6 +50,8 @@ def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ..
             return Response((shortened(pattern, span),))
         case specs.Impute(name=name) | specs.Membership(name=name):  # what a table has is not known before it is read
             return Response((None if name in pattern.names else pattern,))
+        case specs.Condense(keys=kept):
+            return Response((pattern if pattern.names <= {*kept, TS} else None,))
         case specs.Unnest(names=names, place=place):
             return Response((None if pattern.names & {*names, place} else pattern,))
         case specs.TableJoin():

@@ -77,6 +77,9 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return (down,), _keep(node, kept)
         case nodes.Aggregate():
             return _push_into_aggregate(node, terms)
+        case nodes.Condense(keys=kept_):
+            down, kept = _split(terms, lambda term: columns(term) <= set(kept_))
+            return (down,), _keep(node, kept)
         case nodes.Unnest(names=names, place=place_):
             down, kept = _split(terms, lambda term: columns(term).isdisjoint({*names, place_}))
             return (down,), _keep(node, kept)

@@ -54,6 +54,8 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (needed | columns(predicate),), lambda new: replace_inputs(node, new)
         case nodes.Project():
             return _narrow_project(node, needed)
+        case nodes.Condense(input=below):
+            return (frozenset(below.schema.names),), lambda new: replace_inputs(node, new)
         case nodes.Unnest(input=below, of=of):
             kept = tuple(name for name in below.schema.names if name in needed)
             return (frozenset(kept) | columns(of),), lambda new: replace(node, input=new[0], kept=kept)

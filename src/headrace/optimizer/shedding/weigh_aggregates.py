@@ -77,6 +77,7 @@ def _weigh(node: Node) -> Node | None:
             return _join(node)
         case (
             nodes.Aggregate()
+            | nodes.Condense()
             | nodes.Distinct()
             | nodes.Changes()
             | nodes.MultiJoin()

@@ -32,6 +32,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             )
         case (
             nodes.Filter()
+            | nodes.Condense()
             | nodes.Unnest()
             | nodes.Impute()
             | nodes.TableJoin()

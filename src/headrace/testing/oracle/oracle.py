@@ -47,6 +47,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return [row for row in _rows(source, streams, tables) if value_of(predicate, row.scope) is True]
         case nodes.Project(input=source, columns=columns):
             return [_project(row, columns) for row in _rows(source, streams, tables)]
+        case nodes.Condense():
+            raise NotImplementedError("a plan that runs: ask for the plan as it was bound")
         case nodes.Unnest(input=source):
             return [made for row in _rows(source, streams, tables) for made in _unnest(node, row)]
         case nodes.Union(inputs=sources):
