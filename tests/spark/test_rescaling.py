@@ -52,13 +52,17 @@ def test_state_is_divided_for_more_and_for_fewer_cores_and_results_stay_exact(sp
         session.push("bids", [{"at": START + dt.timedelta(seconds=1000 + i), "item": i} for i in range(50)])
         session.drain(60)
         assert {row["item"]: row["n"] for row in session.results("counts")} == dict.fromkeys(range(50), 21)
+    assert read_partitions(logs) == 2, "a start uses the cores that there are"
 
 
 def test_a_division_that_dies_at_any_step_is_completed_by_the_next_start(spark, tmp_path):
     before, after = tmp_path / "before", tmp_path / "after"
-    with Session(before, buckets=4) as session:
+    with Session(before, buckets=3) as session:
         session.execute(SCRIPT)
-        session.push("bids", [{"at": START + dt.timedelta(seconds=i), "item": i % 50} for i in range(500)])
+        session.push("bids", [{"at": START + dt.timedelta(seconds=i), "item": i % 50} for i in range(250)])
+        until(lambda: "bids" in (streams := session.statistics().streams) and streams["bids"].tuples == 250)
+        session.execute("ALTER SYSTEM SET buckets = 4")
+        session.push("bids", [{"at": START + dt.timedelta(seconds=i), "item": i % 50} for i in range(250, 500)])
         until(lambda: "bids" in (streams := session.statistics().streams) and streams["bids"].tuples == 500)
     shutil.copytree(before, after)
     with Session(after) as session:

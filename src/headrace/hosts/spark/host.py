@@ -114,6 +114,7 @@ class SparkDeployment:
         self._unanswered = 0  # starts since the last delivery in which a Python process did not answer
         self._is_over = threading.Event()  # the streaming query has ended, and is not started again
         self._lock = threading.Lock()  # of `query`
+        self._least_buckets = 1  # since there are more cores than before
         self._partitions = 1  # into which Spark divides the buckets, known once it has started
 
     def takes_long(self) -> bool:
@@ -152,7 +153,7 @@ class SparkDeployment:
         _register(spark)
         parallel, partitions = self._size(spark)
         self._partitions = partitions
-        self._rebucket(running, parallel, partitions, is_local=not is_cluster(spark))
+        self._rebucket(running)
         python = ship_modules(spark.sparkContext, allowed()) if is_cluster(spark) else allowed()
         pages = retried(
             spark.readStream.format("headrace")
@@ -210,6 +211,7 @@ class SparkDeployment:
         divided = read_partitions(self.directory / "spark") or int(spark.conf.get(PARTITIONS) or 2)
         if is_local and divided < possible and redivide(self.directory, possible, spark):
             divided = possible
+            self._least_buckets = possible
         if divided < possible:
             _LOG.warning(
                 "the buckets run on %d cores, and could on %d; to divide them, stop and run: "
@@ -221,12 +223,10 @@ class SparkDeployment:
             )
         return cores, divided
 
-    def _rebucket(self, running: Running, cores: int, partitions: int, *, is_local: bool) -> None:
+    def _rebucket(self, running: Running) -> None:
         """Divide keys among as many buckets as are wanted; among more if more cores can run them than before."""
         in_use = running.in_use(self.buckets)
-        wanted = self.wanted_buckets or len(in_use)
-        if self.wanted_buckets is None and is_local and len(in_use) < min(cores, partitions):
-            wanted = min(cores, partitions)
+        wanted = self.wanted_buckets or max(len(in_use), self._least_buckets)
         if wanted != len(in_use):
             self.deployments.log.append(*rebucketing(running, self.buckets, self.choose_buckets(wanted)))
 

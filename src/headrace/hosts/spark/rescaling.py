@@ -13,6 +13,8 @@ from typing import Any
 import pyspark
 from pyspark.sql import SparkSession
 
+from headrace.commands.log import CommandLog
+from headrace.commands.running import Running
 from headrace.driver.bucket_numbers import bucket_numbers
 from headrace.errors import HostFault
 from headrace.hosts.host import Rescaled
@@ -41,7 +43,9 @@ def rescale(directory: Path, cores: int, spark: SparkSession) -> Rescaled:
             f"micro-batch {planned} of the checkpoint {directory} is not complete",
             hint="run it again, stop it with Ctrl-C, which completes the micro-batch, and then rescale it",
         )
-    count = len(bucket_numbers(directory, lambda: _lost_buckets(directory)))
+    log = CommandLog(directory / "commands")
+    running = log.running(log.count(), Running())
+    count = len(running.in_use(bucket_numbers(directory, lambda: _lost_buckets(directory))))
     before, after = partitions_at(logs, planned), partitions_for(count, cores)
     if before != after:
         _repartition(spark, logs, after)
