@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from headrace.hosts.spark.hashing import partition_of
+from headrace.hosts.spark.hashing import partition_of, spread_from
 from headrace.hosts.spark.sizing import BUCKETS, partitions_for, possible_partitions, sizes
 
 
@@ -36,3 +36,16 @@ def test_the_buckets_that_a_user_asks_for_are_divided_as_the_cores_allow() -> No
     chosen = sizes(6, is_local=False, wanted=8)
     assert (len(chosen.buckets), chosen.partitions) == (8, 4)
     assert [partitions_for(12, cores) for cores in range(1, 8)] == [1, 2, 3, 4, 4, 6, 6]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 8])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 13])
+def test_other_buckets_are_those_there_are_as_far_as_partitions_stay_even(partitions: int, count: int) -> None:
+    before = sizes(4, is_local=True, wanted=6).buckets
+    chosen = spread_from(before, count, partitions)
+    shares = Counter(partition_of(number, partitions) for number in chosen)
+    assert len(set(chosen)) == count
+    assert max(shares.values()) - min(shares[place] for place in range(partitions)) <= 1
+    assert spread_from(chosen, count, partitions) == chosen
+    if partitions == 1:
+        assert len({*chosen} & {*before}) == min(count, 6)
