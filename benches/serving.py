@@ -31,7 +31,7 @@ from headrace.server.tokens import TokenFile, token_path
 from headrace.storage.owner import owner_of
 
 #: Tuples per second: more than any machine can do here, and a load that leaves room.
-FLOOD, CALM = 4_000_000, 2_000
+FLOOD, CALM = 20_000_000, 2_000
 TABS, IDLE, LIVELY = 3, 200, 50
 SCRIPT = """
 CREATE STREAM readings (at TIMESTAMP, segment INT, speed DOUBLE) TIMESTAMP BY at SKEW 500 MILLISECONDS
