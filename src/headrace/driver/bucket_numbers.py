@@ -1,4 +1,4 @@
-"""The numbers of a checkpoint's buckets. State lies under them, so they are chosen once."""
+"""The numbers of the buckets with which a checkpoint begins; commands may change which are in use."""
 
 from __future__ import annotations
 
