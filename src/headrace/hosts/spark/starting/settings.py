@@ -68,6 +68,11 @@ ANYWHERE = (
     Setting("spark.executorEnv.POLARS_MAX_THREADS", "1", "one task, one core"),
     Setting("spark.locality.wait", "200ms", "a machine that came back gets a bucket; with 3 s it never did"),
     Setting(
+        "spark.scheduler.revive.interval",
+        "100ms",
+        "a bucket that has waited for its machine goes to a free one; Spark looks for one only once a second",
+    ),
+    Setting(
         "spark.shuffle.io.connectionCreationTimeout",
         "5s",
         "a task notices that the machine with its input is gone; with Spark's 120 s a micro-batch waited over a minute",
