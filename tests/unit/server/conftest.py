@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import pytest
@@ -80,13 +80,19 @@ class Client:
         return found
 
 
-def serve(directory: Path, text: str = SQL, options: Options | None = None, **more: Any) -> Server:
+def serve(
+    directory: Path,
+    text: str = SQL,
+    options: Options | None = None,
+    host: Literal["spark", "local"] = "local",
+    **more: Any,
+) -> Server:
     """Start a server and wait until it is ready."""
-    service = Service(lambda: Session(directory, host="local", **more), Startup(text))
+    service = Service(lambda: Session(directory, host=host, **more), Startup(text))
     service.own()
     server = Server(service, options or Options(port=0))
     server.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + (20 if host == "local" else 120)
     while service.status()[0] == "starting":
         assert time.monotonic() < deadline
         time.sleep(0.01)

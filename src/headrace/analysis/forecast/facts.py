@@ -23,6 +23,7 @@ SERVICE: Mapping[str, float] = {
     "reorder": 5e-8,
     "limit": 1e-8,
     "distinct": 1e-7,
+    "condense": 1e-7,
     "rank": 4.5e-7,
     "deduplicate": 2e-7,
     "over": 4e-7,
