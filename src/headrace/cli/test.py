@@ -65,7 +65,7 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
     if "-m" in arguments:
         yield "tests", pytest
     else:
-        together = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "worksteal"]  # some tests take 1,000 times as long
+        together = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "worksteal"]  # their times differ much
         others = "not kafka and not cluster and not objects and not browser"
         yield "fast tests", [*pytest, "-m", f"not spark and {others} and not slow", *together]
     if "-m" not in arguments and not fast:
