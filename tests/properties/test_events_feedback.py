@@ -17,6 +17,7 @@ from headrace.model.events.event import (
     Not,
     Or,
     Primitive,
+    Repetition,
     Sequence,
     Within,
 )
@@ -51,6 +52,7 @@ EVENTS: dict[str, Event] = {
     "either within": Within(Or(A, B), 1),
     "not": Not(B, A, LAST),
     "aperiodic star": AperiodicStar(A, B, LAST),
+    "repetition": Within(Repetition(A, (B,), ((0, None),), LAST), 2),
 }
 SCRIPTS: list[Script] = [[("s", 0), ("s", 1), ("r", 2)], [("s", 0), ("r", 1), 1, ("s", 2)]]
 #: The fast run takes inputs of three tuples, and feedback after the first.

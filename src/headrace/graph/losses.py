@@ -28,6 +28,7 @@ from headrace.model.events.event import (
     PeriodicStar,
     Plus,
     Primitive,
+    Repetition,
     Sequence,
     Times,
     Within,
@@ -147,7 +148,7 @@ def _needed(event: Event) -> Iterator[Primitive]:
                 yield from _needed(part)
         case Plus(event=inner) | Within(event=inner):
             yield from _needed(inner)
-        case Times() | AperiodicStar() | PeriodicStar():
+        case Times() | AperiodicStar() | Repetition() | PeriodicStar():
             return  # they combine what is left in another way
 
 
@@ -164,6 +165,8 @@ def _last(event: Event) -> Iterator[Primitive]:
         case Within(event=inner) | Plus(event=inner):
             yield from _last(inner)
         case Not() | Absent() | And() | AnyOf() | Times() | Aperiodic() | AperiodicStar() | Periodic() | PeriodicStar():
+            return
+        case Repetition():
             return
 
 

@@ -277,7 +277,7 @@ EVENTS = {
     "EVERY": "write a SEQUENCE b; CONTEXT says whether each a is used, as EVERY does: CONTEXT CONTINUOUS",
     "FOLLOWEDBY": _SEQUENCE,
     "NOTFOLLOWEDBY": "write NOT (b) [a, '1 minute']: a, and no b within a minute",
-    "KLEENE": "write APERIODIC (a, b, c), or TIMES (3, b) for a number of them",
+    "KLEENE": "write a SEQUENCE b+ SEQUENCE c, or TIMES (3, b) for a number of them",
 }
 
 #: Stands for any number in a phrase.

@@ -13,7 +13,7 @@ from headrace.language import other_systems
 from headrace.language.dialect import parse_expressions, parse_select, tokenize
 from headrace.language.names import did_you_mean
 from headrace.language.read.create import read_connector, read_create
-from headrace.language.read.events import read_detection
+from headrace.language.read.events import read_detection, selects_event
 from headrace.language.read.options import read_options, read_promises
 from headrace.language.read.parcels import read_move
 from headrace.language.read.rules import read_declared, read_enabling, read_rule, read_sink
@@ -196,7 +196,7 @@ def _event(reader: Reader, offset: int, or_replace: bool) -> statements.CreateEv
         hint="CREATE EVENT name AS SELECT ..., or CREATE EVENT name AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.x = b.x",
     )
     body: statements.Select | statements.Detection
-    if reader.word() in ("SELECT", "WITH"):
+    if reader.word() in ("SELECT", "WITH") and not (reader.word() == "SELECT" and selects_event(reader)):
         select, span, sinks = _query(reader)
         if sinks:
             raise SyntaxFault(

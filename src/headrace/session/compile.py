@@ -38,12 +38,12 @@ from headrace.optimizer.keeping import keep
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.shedding.prepare import prepare_for_shedding
 from headrace.plan.binding.binder import bind
-from headrace.plan.binding.event import bind_event
+from headrace.plan.binding.event import bind_detection
 from headrace.plan.binding.pace import late_of
 from headrace.plan.binding.rule import BoundRule, bind_rule
 from headrace.plan.binding.size import check_plan
 from headrace.plan.explain import explain as explain_plan
-from headrace.plan.nodes import Detect, Filter, Limit, Node, Scan
+from headrace.plan.nodes import Detect, Filter, Limit, Node, Project, Scan
 from headrace.plan.traversal import transform
 from headrace.redaction import redact
 from headrace.session.explain_joins import explain_joins
@@ -73,7 +73,10 @@ def plan_event(detection: Detection, catalog: Catalog, known: Plans | None = Non
     def query(name: str) -> Node:
         return Scan(_NAMED + name, catalog.find(name).schema)
 
-    bound = bind_event(detection, catalog, query, lambda select: bind(select, detection.text, catalog, queries=query))
+    def select(tree: Any) -> Node:
+        return bind(tree, detection.text, catalog, queries=query)
+
+    bound = bind_detection(detection, catalog, query, select)
     return _expanded(bound, catalog, detection.span, known)
 
 
@@ -209,7 +212,7 @@ def warnings_of(plan: Node) -> tuple[str, ...]:
 
     Of the event itself, not of events that it reads.
     """
-    while isinstance(plan, Filter):
+    while isinstance(plan, Filter | Project):
         plan = plan.input
     return growing(plan.event, plan.context) if isinstance(plan, Detect) else ()
 

@@ -58,7 +58,7 @@ def ending_ports(event: Event) -> frozenset[int]:
             return frozenset((port,))
         case events.Sequence(right=last) | events.Not(end=last) | events.AperiodicStar(end=last):
             return ending_ports(last)
-        case events.PeriodicStar(end=last) | events.Aperiodic(middle=last):
+        case events.PeriodicStar(end=last) | events.Aperiodic(middle=last) | events.Repetition(end=last):
             return ending_ports(last)
         case events.And(left=left, right=right) | events.Or(left=left, right=right):
             return ending_ports(left) | ending_ports(right)
@@ -114,6 +114,8 @@ class _Detecting:
                 self._closed(start, span, starts, ends)
                 self._between(middle, starts, middles, ends, self._life(start, span))
                 return _both_of(starts, ends)
+            case events.Repetition():
+                return self._repeated(event, span, below)
             case events.Periodic(start=start, span=length):
                 return self._open(start, span, *below) * SECOND / length
             case events.PeriodicStar(start=start):
@@ -174,6 +176,18 @@ class _Detecting:
             return starts * ends / (middles + ends) if ends else 0.0
         total = starts + middles + ends
         return ends * starts / total if total else 0.0
+
+    def _repeated(self, event: events.Repetition, span: int | None, below: list[float]) -> float:
+        repeated = list(zip(event.middles, below[-1 - len(event.middles) : -1], strict=True))
+        ends = below[-1]
+        if event.start is None:  # all since the last end
+            for middle, rate in repeated:
+                self._keep(middle, _arriving(rate, _until(ends, self._life(middle, span))))
+            return ends
+        self._closed(event.start, span, below[0], ends)
+        for middle, rate in repeated:
+            self._between(middle, below[0], rate, ends, self._life(event.start, span))
+        return _both_of(below[0], ends)
 
     def _between(self, middle: Event, starts: float, middles: float, ends: float, life: float) -> None:
         """Keep the middles since the oldest start that waits."""

@@ -36,8 +36,13 @@ OPERATORS = (
     "AT",
 )
 _MODES = tuple(mode.value for mode in Mode)
+_SIGNS: dict[str, tuple[int, int | None]] = {"+": (1, None), "*": (0, None), "?": (0, 1)}
+#: Words of a FROM clause that make it an event.
+_COMPOSING = ("SEQUENCE", "AND", "OR", "PLUS", "WITHIN", "CONTEXT")
+_SELECT_HINT = "write SELECT a.x, COUNT(b) AS n FROM a SEQUENCE b+ SEQUENCE c WITHIN 10 MINUTES"
 _HINT = (
-    "an event is a SEQUENCE b, a AND b, a OR b, NOT (b) [a, c], ANY (2, a, b, c), TIMES (3, a), APERIODIC (a, b, c), "
+    "an event is a SEQUENCE b, a SEQUENCE b+ SEQUENCE c, a AND b, a OR b, NOT (b) [a, c], ANY (2, a, b, c), "
+    "TIMES (3, a), APERIODIC (a, b, c), "
     "PERIODIC (a, '30 s', c), a PLUS '5 s' or AT '*:00:00'"
 )
 
@@ -57,6 +62,7 @@ def read_detection(reader: Reader, offset: int) -> Detection:
 def read_inline(reader: Reader, offset: int, *ends: str) -> Detection:
     """Read an event expression with its conditions and its context, behind which one of these words stands."""
     start = reader.here().start
+    items = _items(reader) if reader.word() == "SELECT" else ()
     expression = _Expression(reader)
     event = expression.whole()
     where = None
@@ -66,7 +72,35 @@ def read_inline(reader: Reader, offset: int, *ends: str) -> Detection:
         read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
     )
     span = Span(start, reader.tokens[reader.position - 1].end + 1)
-    return Detection(reader.text, offset, event, tuple(expression.parts), where, context, names, span)
+    return Detection(reader.text, offset, event, tuple(expression.parts), where, context, names, span, items)
+
+
+def selects_event(reader: Reader) -> bool:
+    """Return whether a SELECT reads an event expression, not a stream: by the operators in its FROM clause."""
+    position = reader.position
+    reader.until("FROM")
+    reader.accept("FROM")
+    called = reader.word() in OPERATORS and reader.word(1) in ("(", "*")
+    clause = reader.until("JOIN", "ON", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTO")
+    rest = reader.until("CONTEXT")
+    has_context = reader.word() == "CONTEXT" and (not rest or rest[-1].text != ".")
+    reader.position = position
+    words = [token.text.upper() for token in clause]
+    composed = any(
+        word in _COMPOSING and before not in ("AS", ".") for before, word in zip(["", *words], words, strict=False)
+    )
+    return called or composed or has_context
+
+
+def _items(reader: Reader) -> tuple[exp.Expr, ...]:
+    """Read the SELECT list of a complex event, and FROM."""
+    tokens = reader.until("FROM")
+    select = parse_select(tokens, reader.text)
+    extra = [name for name, value in select.args.items() if value and name not in ("expressions", "kind")]
+    if extra or not isinstance(select, exp.Select):
+        reader.fail("the SELECT list of an event has columns and aggregates only", hint=_SELECT_HINT)
+    reader.expect("FROM", hint=_SELECT_HINT)
+    return tuple(select.expressions)
 
 
 class _Expression:
@@ -93,10 +127,51 @@ class _Expression:
         return event
 
     def _sequence(self) -> Event:
-        event = self._plus()
-        while self.reader.accept("SEQUENCE"):
-            event = events.Sequence(event, self._plus())
-        return event
+        """Read events that follow one another; those with a number behind them fill the gap between two others."""
+        before: Event | None = None
+        repeated: list[tuple[Event, tuple[int, int | None]]] = []
+        while True:
+            start = self.reader.here().start
+            event = self._plus()
+            count = self._quantifier()
+            if count is not None:
+                repeated.append((event, count))
+            elif repeated:
+                middles, counts = zip(*repeated, strict=True)
+                before, repeated = events.Repetition(before, middles, counts, event), []
+            else:
+                before = event if before is None else events.Sequence(before, event)
+            if not self.reader.accept("SEQUENCE"):
+                break
+        if repeated or before is None:
+            raise SyntaxFault(
+                "a repetition needs an event that ends it",
+                span=Span(start, self.reader.tokens[self.reader.position - 1].end + 1),
+                hint="write a SEQUENCE b+ SEQUENCE c, or TIMES (3, b) for a number of them",
+            )
+        return before
+
+    def _quantifier(self) -> tuple[int, int | None] | None:
+        """Read +, *, ?, {n}, {n,} or {n,m}: how often an event is repeated; None if it stands alone."""
+        reader = self.reader
+        for sign, count in _SIGNS.items():
+            if reader.accept(sign):
+                return count
+        span = reader.here()
+        if not reader.accept("{"):
+            return None
+        least = reader.integer("how often at least")
+        most: int | None = least
+        if reader.accept(","):
+            most = None if reader.word() == "}" else reader.integer("how often at most")
+        reader.expect("}", hint="write b{3}, b{2,4} or b{2,}")
+        if most is not None and (most < least or most < 1):
+            raise SyntaxFault(
+                f"{{{least},{most}}} allows no number of repetitions",
+                span=Span(span.start, reader.tokens[reader.position - 1].end + 1),
+                hint="write b{2,4}, or NOT (b) [a, c] for none",
+            )
+        return least, most
 
     def _plus(self) -> Event:
         event = self._single()

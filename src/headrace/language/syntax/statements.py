@@ -174,7 +174,10 @@ class EventPart:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """DETECT event [WHERE condition] [CONTEXT mode (...)]: the port of a primitive event is its place in `parts`."""
+    """DETECT [SELECT items FROM] event [WHERE condition] [CONTEXT mode (...)].
+
+    The port of a primitive event is its place in `parts`.
+    """
 
     text: str
     offset: int
@@ -184,6 +187,7 @@ class Detection:
     context: Context
     by: tuple[Name, ...]  # the qualified columns of the context, and where they stand
     span: Span
+    items: tuple[exp.Expr, ...] = ()  # none: all columns
 
     @property
     def event_text(self) -> str:

@@ -96,6 +96,18 @@ class AperiodicStar(Struct, frozen=True, tag_field="op", tag="aperiodic_star"):
     end: Event
 
 
+class Repetition(Struct, frozen=True, tag_field="op", tag="repetition"):
+    """At `end`, all occurrences of `middles` since `start`, in the order of the middles and as many as `counts` allow.
+
+    Without a start: all since the end before. A count is the least and the greatest number, None for no limit.
+    """
+
+    start: Event | None
+    middles: tuple[Event, ...]
+    counts: tuple[tuple[int, int | None], ...]
+    end: Event
+
+
 class Periodic(Struct, frozen=True, tag_field="op", tag="periodic"):
     """At each multiple of `span` after `start`, before `end`."""
 
@@ -140,6 +152,7 @@ Event: TypeAlias = (
     | Times
     | Aperiodic
     | AperiodicStar
+    | Repetition
     | Periodic
     | PeriodicStar
     | Plus
@@ -184,6 +197,8 @@ class Context(Struct, frozen=True):
 def operands(event: Event) -> tuple[Event, ...]:
     """Return the direct parts of an event; those of three as start, middle, end."""
     match event:
+        case Repetition(start=first, middles=middles, end=last):
+            return (*(() if first is None else (first,)), *middles, last)
         case Primitive():
             return ()
         case And(left=left, right=right) | Or(left=left, right=right) | Sequence(left=left, right=right):
@@ -221,7 +236,7 @@ def constituents(event: Event) -> Iterator[Primitive]:
         case Aperiodic(start=start, middle=middle):
             yield from constituents(start)
             yield from constituents(middle)
-        case And() | Or() | Sequence() | AnyOf() | Times() | AperiodicStar() | Plus() | Within():
+        case And() | Or() | Sequence() | AnyOf() | Times() | AperiodicStar() | Repetition() | Plus() | Within():
             for operand in operands(event):
                 yield from constituents(operand)
 
@@ -243,6 +258,10 @@ def always(event: Event) -> Iterator[Primitive]:
         case Aperiodic(start=start, middle=middle):
             yield from always(start)
             yield from always(middle)
+        case Repetition(start=first, middles=middles, counts=counts, end=last):
+            needed = [middle for middle, (least, _) in zip(middles, counts, strict=True) if least > 0]
+            for operand in (*(() if first is None else (first,)), *needed, last):
+                yield from always(operand)
         case And() | Sequence() | AnyOf() | Times() | AperiodicStar() | Plus() | Within():
             for operand in operands(event):
                 yield from always(operand)
@@ -303,3 +322,5 @@ def _kept(event: Event) -> tuple[Event, ...]:
             return (start,)
         case AperiodicStar(start=start, middle=middle):
             return (start, middle)
+        case Repetition():
+            return operands(event)[:-1]

@@ -8,9 +8,10 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from headrace.model.events.event import Event, always, primitives
-from headrace.model.expressions.expression import Column, Expr
+from headrace.model.expressions.expression import Column, Expr, columns
 from headrace.model.schema import Field, Schema
 from headrace.model.types import DataType, Type
+from headrace.model.window import AggregateCall
 
 
 class Pick(Struct, frozen=True, tag_field="output", tag="pick"):
@@ -28,6 +29,14 @@ class Count(Struct, frozen=True, tag_field="output", tag="count"):
     part: str
 
 
+class Aggregated(Struct, frozen=True, tag_field="output", tag="aggregated"):
+    """An aggregate over the tuples of a part; its arguments are over the part's own columns."""
+
+    name: str
+    part: str
+    call: AggregateCall
+
+
 class Started(Struct, frozen=True, tag_field="output", tag="started"):
     """The time of the first constituent."""
 
@@ -40,7 +49,18 @@ class Ended(Struct, frozen=True, tag_field="output", tag="ended"):
     name: str
 
 
-Output: TypeAlias = Pick | Count | Started | Ended
+Output: TypeAlias = Pick | Count | Aggregated | Started | Ended
+
+
+def read_columns(output: Output) -> frozenset[str]:
+    """Return the qualified columns that an output reads."""
+    match output:
+        case Pick(part=part, column=column):
+            return frozenset((f"{part}.{column}",))
+        case Aggregated(part=part, call=call):
+            return frozenset(f"{part}.{name}" for arg in call.args for name in columns(arg))
+        case Count() | Started() | Ended():
+            return frozenset()
 
 
 def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Output]) -> Schema:
@@ -55,6 +75,8 @@ def output_schema(event: Event, schemas: Sequence[Schema], outputs: Sequence[Out
                 return field.type
             case Count():
                 return Type.BIGINT
+            case Aggregated(call=call):
+                return call.type
             case Started() | Ended():
                 return Type.TIMESTAMP
 

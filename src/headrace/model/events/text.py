@@ -35,6 +35,9 @@ def format_event(event: Event) -> str:
             star = "*" if isinstance(event, events.AperiodicStar) else ""
             parts = ", ".join(map(format_event, (event.start, event.middle, event.end)))
             return f"APERIODIC{star} ({parts})"
+        case events.Repetition(start=first, middles=middles, counts=counts, end=last):
+            between = [f"{_inner(middle)}{_count(*count)}" for middle, count in zip(middles, counts, strict=True)]
+            return " SEQUENCE ".join([*([] if first is None else [_inner(first)]), *between, _inner(last)])
         case events.Periodic() | events.PeriodicStar():
             star = "*" if isinstance(event, events.PeriodicStar) else ""
             start, end = format_event(event.start), format_event(event.end)
@@ -58,6 +61,15 @@ def _retention(retention: Retention) -> str:
     return f"{format_name(retention.part)}{by}{keep}{age}"
 
 
+def _count(least: int, most: int | None) -> str:
+    """Write how often an event is repeated."""
+    short = {(1, None): "+", (0, None): "*", (0, 1): "?"}
+    return short.get((least, most)) or (
+        f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
+    )
+
+
 def _inner(event: Event) -> str:
-    is_infix = isinstance(event, events.And | events.Or | events.Sequence | events.Plus | events.Within)
+    infix = events.And | events.Or | events.Sequence | events.Repetition | events.Plus | events.Within
+    is_infix = isinstance(event, infix)
     return f"({format_event(event)})" if is_infix else format_event(event)

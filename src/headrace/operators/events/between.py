@@ -39,7 +39,7 @@ class _Delayed(_Measured):
         return due
 
 
-class _Bracket(Node):
+class Bracket(Node):
     """What all of them do: keep starts, and close them."""
 
     def begin(self, memory: Memory, now: int, starts: Occurrences) -> None:
@@ -64,7 +64,7 @@ class _Bracket(Node):
             remove(store, {min(closed)} if closed and self.mode is Mode.CHRONICLE else closed)
 
 
-class NotNode(_Bracket):
+class NotNode(Bracket):
     """At an end: the starts with no middle from the end of the start to the start of the end."""
 
     stores = 2
@@ -98,7 +98,7 @@ class NotNode(_Bracket):
         return bool(inside) and any(self.blocks([start.rows + middle.rows + end.rows for middle in inside]))
 
 
-class AbsentNode(_Delayed, _Bracket):
+class AbsentNode(_Delayed, Bracket):
     """A span after a start, unless a middle came in the meantime."""
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
@@ -116,7 +116,7 @@ class AbsentNode(_Delayed, _Bracket):
             remove(store, {i for i, fit in enumerate(met) if fit})
 
 
-class AperiodicNode(_Bracket):
+class AperiodicNode(Bracket):
     """Each middle with the starts that no end has closed."""
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
@@ -136,7 +136,7 @@ class AperiodicNode(_Bracket):
         return detected
 
 
-class AperiodicStarNode(_Bracket):
+class AperiodicStarNode(Bracket):
     """At an end: the starts, each with the middles since."""
 
     stores = 2
@@ -151,7 +151,7 @@ class AperiodicStarNode(_Bracket):
         for end in ends:
             fits = self.ended(store, end)
             inside = partial(self._inside, between=between, end=end)
-            detected += _closed(self, store, fits, end, now, inside)
+            detected += closed(self, store, fits, end, now, inside)
         for middle in middles:
             self.keeping[1].add(between, middle)
         self.begin(memory, now, starts)
@@ -170,7 +170,7 @@ class AperiodicStarNode(_Bracket):
         return [middle for middle, holds in zip(inside, passed, strict=True) if holds] or None
 
 
-class PeriodicNode(_Measured, _Bracket):
+class PeriodicNode(_Measured, Bracket):
     """Ticks of the starts that no end has closed; a start's mark counts its ticks."""
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
@@ -210,7 +210,7 @@ class PeriodicNode(_Measured, _Bracket):
         return lasts and (tick <= last or self.span is not None or keeping.age is not None)
 
 
-class PeriodicStarNode(_Measured, _Bracket):
+class PeriodicStarNode(_Measured, Bracket):
     """At an end: the starts that at least one tick has passed since."""
 
     def step(self, memory: Memory, now: int, arrived: Sequence[Occurrences]) -> Occurrences:
@@ -220,7 +220,7 @@ class PeriodicStarNode(_Measured, _Bracket):
             self.keeping[0].expire(store, now)
         detected: Occurrences = []
         for end in ends:
-            detected += _closed(
+            detected += closed(
                 self,
                 store,
                 self.ended(store, end),
@@ -242,7 +242,7 @@ class PlusNode(_Delayed):
         return [Occurrence(now, now, now, start.rows) for start in due]
 
 
-def _closed(
+def closed(
     node: Node,
     store: Occurrences,
     fits: Sequence[bool],

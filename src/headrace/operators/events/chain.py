@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from headrace.errors import InternalError
 from headrace.model.events.event import Event, Mode, Primitive, Within, primitives, reaches
 from headrace.model.events.event import Sequence as Following
-from headrace.model.events.output import Count, Ended, Output, Pick, Started
+from headrace.model.events.output import Aggregated, Count, Ended, Output, Pick, Started
 from headrace.model.expressions.expression import columns
 from headrace.model.schema import TS
 from headrace.model.time import END
@@ -32,6 +33,7 @@ def is_chain(spec: Detection) -> bool:
     simple = (
         spec.context.mode is not Mode.CUMULATIVE
         and not spec.context.retentions
+        and not any(isinstance(output, Aggregated) for output in spec.outputs)
         and len({part.port for part in parts}) == len(parts)
     )
     return simple and len(parts) > 1 and _spans(spec.event, None) is not None
@@ -128,6 +130,8 @@ def _column(output: Output) -> pl.Expr:
     match output:
         case Pick(name=name, part=part, column=column):
             return pl.col(f"{part}.{column}").alias(name)
+        case Aggregated(name=name):
+            raise InternalError(f"{name} is not computed from one tuple")
         case Count(name=name):
             return pl.lit(1, pl.Int64).alias(name)
         case Started(name=name):

@@ -11,6 +11,7 @@ from headrace.model.expressions.expression import Expr, columns
 from headrace.operators.events import between, combining
 from headrace.operators.events.conditions import Parts, Test
 from headrace.operators.events.node import Leaf, Node, Setting
+from headrace.operators.events.repeating import RepetitionNode
 from headrace.operators.events.selection import Keeping
 
 
@@ -60,7 +61,8 @@ class _Compiler:
 
     def _keeping(self, event: Event, place: int, operand: Event, span: int | None) -> Keeping:
         """Return what is kept of an operand; only one that begins something is kept once where the latest counts."""
-        begins = place == 0 or isinstance(event, events.And | events.AnyOf)
+        repeats = isinstance(event, events.Repetition) and event.start is None
+        begins = (place == 0 and not repeats) or isinstance(event, events.And | events.AnyOf)
         latest = begins and self.context.mode in (Mode.RECENT, Mode.PROXIMAL)
         own = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
         by = [
@@ -94,6 +96,8 @@ def _node(event: Event, setting: Setting, below: Sequence[Node], base: int) -> N
             return between.AperiodicNode(setting, below, base)
         case events.AperiodicStar():
             return between.AperiodicStarNode(setting, below, base)
+        case events.Repetition(counts=counts):
+            return RepetitionNode(counts, setting, below, base)
         case events.Periodic(span=length):
             return between.PeriodicNode(length, setting, below, base)
         case events.PeriodicStar(span=length):
@@ -115,6 +119,8 @@ def _apart(event: Event) -> frozenset[str]:
             | events.Periodic(end=other)
         ):
             return frozenset(part.name for part in primitives(other))
+        case events.Repetition(middles=middles):
+            return frozenset(part.name for middle in middles for part in primitives(middle))
         case _:
             return frozenset()
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from headrace.model.events.output import Count, Ended, Output, Pick, Started
-from headrace.model.schema import TS
-from headrace.model.types import Type
+from headrace.model.events.output import Aggregated, Count, Ended, Output, Pick, Started
+from headrace.model.schema import SEQ, TS
+from headrace.model.types import ArrayType, Type
+from headrace.model.window import AggregateCall
 from headrace.operators.events.conditions import Parts, series
 from headrace.operators.events.detection import Detection
 from headrace.operators.events.occurrence import Occurrence, newest
+from headrace.operators.windows.aggregates import Aggregates
+
+#: The number of the occurrence that a tuple belongs to.
+_OCCURRENCE = "__occurrence"
 
 
 class Results:
@@ -20,14 +25,55 @@ class Results:
     def __init__(self, spec: Detection, parts: Parts) -> None:
         self._outputs = spec.outputs
         self._parts = parts
+        calls: dict[str, list[Aggregated]] = {}
+        for output in spec.outputs:
+            if isinstance(output, Aggregated):
+                calls.setdefault(output.part, []).append(output)
+        self._aggregates = {
+            parts.names.index(part): Aggregates((), tuple(output.call for output in mine))
+            for part, mine in calls.items()
+        }
 
     def rows(self, occurrences: Sequence[Occurrence]) -> pl.DataFrame:
         """Return one row for each occurrence, stamped with its end."""
         stamps = pl.Series(TS, [occurrence.end for occurrence in occurrences], dtype=pl.Int64)
-        return pl.DataFrame([*(self._column(output, occurrences) for output in self._outputs), stamps])
+        values = {part: self._aggregated(part, occurrences) for part in self._aggregates}
+        return pl.DataFrame([*(self._column(output, occurrences, values) for output in self._outputs), stamps])
 
-    def _column(self, output: Output, occurrences: Sequence[Occurrence]) -> pl.Series:
+    def _aggregated(self, part: int, occurrences: Sequence[Occurrence]) -> pl.DataFrame:
+        """Return the aggregates over the tuples of a part, a row for each occurrence; it may have no such tuple."""
+        aggregates = self._aggregates[part]
+        tuples = [(i, row) for i, occurrence in enumerate(occurrences) for row in occurrence.rows if row.part == part]
+        columns = [
+            series(field.name, [row.values[place] for _, row in tuples], field.type)
+            for place, field in enumerate(self._parts.kept[part])
+        ]
+        columns += [
+            pl.Series(TS, [row.ts for _, row in tuples], dtype=pl.Int64),
+            pl.Series(SEQ, range(len(tuples)), dtype=pl.Int64),
+            pl.Series(_OCCURRENCE, [i for i, _ in tuples], dtype=pl.Int64),
+        ]
+        read = aggregates.read(pl.DataFrame(columns), pl.col(_OCCURRENCE))
+        partials = aggregates.fold(read, [_OCCURRENCE])
+        known = aggregates.finals(partials).with_columns(partials[_OCCURRENCE])
+        missing = sorted(set(range(len(occurrences))) - set(known[_OCCURRENCE].to_list()))
+        empty = pl.DataFrame(
+            [
+                *(
+                    pl.Series(call.name, [_of_nothing(call)] * len(missing), dtype=call.type.polars)
+                    for call in aggregates.calls
+                ),
+                pl.Series(_OCCURRENCE, missing, dtype=pl.Int64),
+            ]
+        )
+        return pl.concat([known, empty]).sort(_OCCURRENCE)
+
+    def _column(
+        self, output: Output, occurrences: Sequence[Occurrence], values: Mapping[int, pl.DataFrame]
+    ) -> pl.Series:
         match output:
+            case Aggregated(name=name, part=part_name, call=call):
+                return values[self._parts.names.index(part_name)][call.name].alias(name)
             case Pick(name=name, part=part_name, column=column):
                 part = self._parts.names.index(part_name)
                 place = self._parts.place(part, column)
@@ -46,3 +92,10 @@ class Results:
                 return series(name, [occurrence.begin for occurrence in occurrences], Type.TIMESTAMP)
             case Ended(name=name):
                 return series(name, [occurrence.end for occurrence in occurrences], Type.TIMESTAMP)
+
+
+def _of_nothing(call: AggregateCall) -> object:
+    """Return the value of an aggregate over no tuples."""
+    if call.function in ("count", "count_distinct"):
+        return 0
+    return [] if isinstance(call.type, ArrayType) and call.function in ("collect_list", "collect_set") else None

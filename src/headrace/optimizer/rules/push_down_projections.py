@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from headrace.model.events.event import primitives
-from headrace.model.events.output import Pick
+from headrace.model.events.output import read_columns
 from headrace.model.expressions.expression import Expr, columns
 from headrace.model.python_target import is_python_target
 from headrace.model.suppression import Standing
@@ -188,7 +188,7 @@ def _narrow_detect(node: nodes.Detect, needed: Names) -> tuple[tuple[Names, ...]
     outputs = tuple(output for output in node.outputs if output.name in needed) or node.outputs[-1:]
     masks = (part.mask for part in primitives(node.event) if part.mask is not None)
     read = _reads(
-        frozenset(f"{output.part}.{output.column}" for output in outputs if isinstance(output, Pick)),
+        frozenset[str]().union(*map(read_columns, outputs)),
         (*node.conditions, *masks),
     )
     read |= {f"{retention.part}.{column}" for retention in node.context.retentions for column in retention.by}

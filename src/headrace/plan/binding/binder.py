@@ -19,7 +19,6 @@ from headrace.language.syntax.clauses import (
     SessionClause,
     WhileClause,
     emit_of,
-    impute_of,
     pace_of,
     unions_of,
 )
@@ -33,6 +32,7 @@ from headrace.plan.binding.changes import AGGREGATE_HINT, bind_changes
 from headrace.plan.binding.deduplication import bind_deduplicated, is_deduplication
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.item_name import item_name
 from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.from_clause import Source, bind_from
@@ -258,7 +258,7 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     distinct = select.args.get("distinct")
     known = ExpressionBinder(Scope(()), env.catalog)
     select = lift_generators(name_windows(select))
-    select = expand_grouping_sets(select, lambda node: known.aggregate_name(node) is not None, _name)
+    select = expand_grouping_sets(select, lambda node: known.aggregate_name(node) is not None, item_name)
     if is_deduplication(select):
         return bind_deduplicated(select, env, _bind_select)
     if overs_of(select):
@@ -444,7 +444,7 @@ def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept
             raise TypeFault(
                 "the type of NULL is not known", span=place(item), hint="write for example CAST(NULL AS STRING)"
             )
-        outputs.append((unique(alias or _name(item), taken), expr))
+        outputs.append((unique(alias or item_name(item), taken), expr))
     if not outputs:
         raise SyntaxFault("SELECT names no columns", span=place(select), hint="EXCEPT leaves out all of them")
     return tuple(outputs)
@@ -469,27 +469,3 @@ def _starred(item: exp.Expr, source: Source) -> list[tuple[str, Expr]]:
             )
     left_out = {column.name.lower() for column in excepted}
     return [(name, expr) for name, expr in columns if name.lower() not in left_out]
-
-
-def _name(node: exp.Expr) -> str:
-    match node:
-        case exp.Column():
-            return node.name
-        case exp.Dot(expression=exp.Identifier() as name):
-            return name.name
-        case exp.Paren() | exp.Cast() | exp.Bracket():
-            return _name(node.this)
-        case exp.Filter() | exp.Window():
-            return _name(node.this)
-        case exp.Anonymous() if (clause := impute_of(node)) is not None:
-            return _name(clause.value)
-        case exp.Anonymous():
-            return node.name.lower()
-        case exp.Extract():
-            return node.name.lower()
-        case exp.StrPosition():
-            return "position"
-        case exp.Func():
-            return node.sql_name().lower()
-        case _:
-            return "expr"

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
-from headrace.errors import NameFault, NotSupported, Span
+from headrace.errors import NameFault, NotSupported, Span, UnboundedStateFault
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.statements import Detection, EventPart
 from headrace.model.events import event as events
@@ -22,17 +22,30 @@ from headrace.model.expressions.expression import Call, Column, Expr, columns, c
 from headrace.model.limits import EVENT_OPERATORS
 from headrace.model.schema import TS
 from headrace.model.types import Type
+from headrace.plan.binding.event_columns import EVENT_START, select_columns
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.nodes import Detect, Node, Order, Scan
-
-#: The column with the start of an occurrence of a complex event.
-EVENT_START = "event_start"
 
 
 def is_complex(query: Query) -> bool:
     """Return whether a name stands for a composition, not for the tuples of a SELECT."""
     return query.text.startswith("DETECT ")
+
+
+def bind_detection(
+    detection: Detection, catalog: Catalog, queries: Callable[[str], Node], select: Callable[[exp.Expr], Node]
+) -> Node:
+    """Bind an event expression and its SELECT list, if it has one."""
+    detect = bind_event(detection, catalog, queries, select)
+    return selected(detection, detect, catalog) if detection.items else detect
+
+
+def selected(detection: Detection, detect: Detect, catalog: Catalog) -> Node:
+    """Return a bound event with the columns of its SELECT list."""
+    names = (part.alias.text for part in detection.parts)
+    scope = Scope(tuple(_relation(name, part) for name, part in zip(names, detect.parts, strict=True)))
+    return select_columns(detection, detect, scope, catalog)
 
 
 def bind_event(
@@ -62,6 +75,7 @@ def bind_event(
     event = _lasting(_masked(detection.event, masks), detection.parts, catalog)
     keys, conditions = _keys(names, joint)
     _check(event, conditions, detection)
+    _check_repetitions(event, None, conditions, detection)
     for column in detection.by:
         _check_column(column.text, column.span, dict(zip(names, parts, strict=True)))
     return Detect(parts, event, detection.context, keys, conditions, _outputs(event, parts, detection.context.mode))
@@ -182,6 +196,28 @@ def _check(event: Event, conditions: Sequence[Expr], detection: Detection) -> No
                 )
 
 
+def _check_repetitions(event: Event, span: int | None, conditions: Sequence[Expr], detection: Detection) -> None:
+    """Refuse repetitions that would keep tuples forever, and conditions between two of them."""
+    if isinstance(event, events.Repetition):
+        repeated = [{part.name for part in primitives(middle)} for middle in event.middles]
+        if span is None:
+            shown = " and ".join(sorted(set().union(*repeated)))
+            raise UnboundedStateFault(
+                f"a repetition without WITHIN would keep every {shown} for as long as no end comes",
+                span=detection.span,
+                hint="write a SEQUENCE b+ SEQUENCE c WITHIN 10 MINUTES",
+            )
+        for term in conditions:
+            if sum(bool(_named(term) & names) for names in repeated) > 1:
+                raise NotSupported(
+                    "a condition cannot compare two events that are repeated",
+                    span=detection.span,
+                    hint="compare each of them with the start or the end",
+                )
+    for operand, reach in zip(operands(event), events.reaches(event, span), strict=True):
+        _check_repetitions(operand, reach, conditions, detection)
+
+
 def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
     part, _, column = qualified.partition(".")
     schema = parts[part].schema
@@ -220,6 +256,8 @@ def repeated(event: Event, mode: Mode) -> set[str]:
             names |= {primitive.name for primitive in primitives(part.event)}
         if isinstance(part, events.AperiodicStar):
             names |= {primitive.name for primitive in primitives(part.middle)}
+        if isinstance(part, events.Repetition):
+            names |= {primitive.name for middle in part.middles for primitive in primitives(middle)}
         if mode is Mode.CUMULATIVE and not isinstance(part, events.Primitive | events.Or):
             collected = operands(part) if isinstance(part, events.And | events.AnyOf) else operands(part)[:1]
             names |= {primitive.name for operand in collected for primitive in primitives(operand)}

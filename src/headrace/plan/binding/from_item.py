@@ -28,7 +28,7 @@ from headrace.model.expressions.expression import Column, Expr, substitute
 from headrace.model.schema import Schema
 from headrace.model.streams import Side, side_stream
 from headrace.plan.binding.environment import Environment
-from headrace.plan.binding.event import bind_event
+from headrace.plan.binding.event import bind_detection
 from headrace.plan.binding.expressions.coerce import unify
 from headrace.plan.binding.expressions.scope import Relation, relation_of
 from headrace.plan.binding.pace import Part, late_of, paced
@@ -207,7 +207,7 @@ def _plan(query: Query, env: Environment, span: Span | None) -> Node:
         try:
             statement = parse(query.text)[0]
             if isinstance(statement, Detection):
-                node = bind_event(
+                node = bind_detection(
                     statement,
                     env.catalog,
                     lambda name: _plan(_query(name, env), below, span),

@@ -31,12 +31,12 @@ from headrace.model.expressions.expression import (
 )
 from headrace.model.types import DataType, Type
 from headrace.plan.binding.binder import bind
-from headrace.plan.binding.event import bind_event, is_complex, repeated
+from headrace.plan.binding.event import bind_event, is_complex, repeated, selected
 from headrace.plan.binding.expressions.coerce import TEMPORAL, coerce, is_text
 from headrace.plan.binding.expressions.expression import ExpressionBinder
-from headrace.plan.binding.expressions.scope import Relation, Scope, relation_of
+from headrace.plan.binding.expressions.scope import Relation, Scope, relation_of, unique
 from headrace.plan.binding.span import place
-from headrace.plan.nodes import Detect, Filter, Node, Scan
+from headrace.plan.nodes import Detect, Filter, Node, Project, Scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +130,41 @@ def _complex(rule: CreateRule, event: Query, catalog: Catalog, queries: Callable
         if rule.context is not None:  # the event by itself is bounded, so the rule's context is to blame
             error.span, error.text = rule.context.span, None
         raise
+    if detection.items:
+        plan = selected(detection, detect, catalog)
+        chosen = Scope((relation_of((event.name,), plan.schema),))
+        terms = _condition(rule, chosen, catalog)
+        warnings = growing(detect.event, detection.context)
+        plan, depths = _with_depths(plan, _depths(detection, detect, catalog))
+        return BoundRule(_filtered(plan, terms), chosen, detection.context, warnings, depths)
     scope = _scope(event.name, detect)
     inside, behind = _divided(detect, _condition(rule, scope, catalog))
     if inside:
         detect = bind_event(detection, catalog, queries, select, inside)
-    sources = {part.alias.text: part.source.text for part in detection.parts if part.select is None}
-    depths = tuple(
-        output.name for output in detect.outputs
-        if isinstance(output, Pick) and output.column == CASCADE and _raised(sources.get(output.part, ""), catalog)
-    )  # fmt: skip
+    depths = tuple(output.name for output in _depths(detection, detect, catalog))
     return BoundRule(
         _filtered(detect, behind), scope, detection.context, growing(detect.event, detection.context), depths
     )
+
+
+def _depths(detection: Detection, detect: Detect, catalog: Catalog) -> tuple[Pick, ...]:
+    """Return the columns that tell how many rules led to a constituent."""
+    sources = {part.alias.text: part.source.text for part in detection.parts if part.select is None}
+    return tuple(
+        output for output in detect.outputs
+        if isinstance(output, Pick) and output.column == CASCADE and _raised(sources.get(output.part, ""), catalog)
+    )  # fmt: skip
+
+
+def _with_depths(plan: Node, depths: Sequence[Pick]) -> tuple[Node, tuple[str, ...]]:
+    """Let an event with a SELECT list show these columns, too."""
+    assert isinstance(plan, Project)
+    assert isinstance(plan.input, Detect)
+    taken = {name.lower() for name in (*plan.schema.names, *plan.input.schema.names)}
+    named = tuple(msgspec.structs.replace(depth, name=unique(CASCADE, taken)) for depth in depths)
+    below = msgspec.structs.replace(plan.input, outputs=(*named, *plan.input.outputs))
+    columns_ = (*plan.columns, *((depth.name, Column(depth.name, Type.INT)) for depth in named))
+    return Project(below, columns_), tuple(depth.name for depth in named)
 
 
 def _in_context(detection: Detection, clause: ContextClause) -> Detection:

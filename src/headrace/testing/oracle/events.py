@@ -11,13 +11,13 @@ from typing import Any
 
 from headrace.model.events import event as events
 from headrace.model.events.event import Context, Event, primitives
-from headrace.model.events.output import Count, Ended, Output, Pick, Started
+from headrace.model.events.output import Aggregated, Count, Ended, Output, Pick, Started
 from headrace.model.expressions.expression import Expr
 from headrace.model.time import END
 from headrace.plan.nodes import Detect
 from headrace.testing.oracle import combined_events, events_between
 from headrace.testing.oracle.event_oracle import EventOracle
-from headrace.testing.oracle.expressions import value_of
+from headrace.testing.oracle.expressions import aggregate_of, value_of
 from headrace.testing.oracle.occurrences import Occurrence, operands_of, scope_of
 from headrace.testing.oracle.rows import Row
 from headrace.testing.oracle.values import identity
@@ -64,6 +64,11 @@ def _output(output: Output, occurrence: Occurrence) -> Any:
             return None if row is None else row.values[column]
         case Count(part=part):
             return sum(name == part for name, _ in occurrence.rows)
+        case Aggregated(part=part, call=call):
+            rows = sorted((row for name, row in occurrence.rows if name == part), key=lambda row: row.ts)
+            if rows:
+                return aggregate_of(call, [row.scope for row in rows])
+            return 0 if call.function == "count" else [] if call.function.startswith("collect") else None
         case Started():
             return occurrence.begin
         case Ended():
@@ -98,6 +103,8 @@ def _define(oracle: EventOracle, event: Event, span: int | None) -> list[Occurre
             return events_between.aperiodic(oracle, event, span)
         case events.AperiodicStar():
             return events_between.aperiodic_star(oracle, event, span)
+        case events.Repetition():
+            return events_between.repetition(oracle, event, span)
         case events.Periodic():
             return events_between.periodic(oracle, event, span)
         case events.PeriodicStar():

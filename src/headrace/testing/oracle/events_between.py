@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 from headrace.model.events import event as events
 from headrace.model.events.event import Event, Mode
@@ -114,6 +115,55 @@ def aperiodic_star(oracle: EventOracle, event: events.AperiodicStar, span: int |
         return results or None
 
     return _closed_by(oracle, event.start, starts, ends, fit, inside)
+
+
+def repetition(oracle: EventOracle, event: events.Repetition, span: int | None) -> list[Occurrence]:
+    """Return the ends with all middles since a start, or since the end before, if they are as written."""
+    every = [oracle.all(middle, span) for middle in event.middles]
+    ends = oracle.all(event.end, span)
+
+    def between(start: Occurrence | None, end: Occurrence) -> list[list[Occurrence]]:
+        before = [] if start is None else [start]
+        return [
+            [
+                middle
+                for middle in middles
+                if all(first.end < middle.start for first in before)
+                and middle.end < end.start
+                and middle.lasts(end.end, span)
+                and oracle.hold(event, [*before, middle, end], with_=kind)
+            ]
+            for kind, middles in zip(event.middles, every, strict=True)
+        ]
+
+    def inside(start: Occurrence | None, end: Occurrence) -> list[Occurrence] | None:
+        groups = between(start, end)
+        for group, (least, most) in zip(groups, event.counts, strict=True):
+            if len(group) not in range(least, len(group) + 1 if most is None else most + 1):
+                return None
+        pairs = [(one, other) for i, group in enumerate(groups) for one in group for other in chain(*groups[i + 1 :])]
+        if any(one.end >= other.start for one, other in pairs):
+            return None
+        return list(chain(*groups))
+
+    if event.start is not None:
+        opening = event.start
+
+        def fit(start: Occurrence, end: Occurrence) -> bool:
+            return (
+                start.end < end.start
+                and oracle.usable(opening, start, end.end, span)
+                and oracle.hold(event, [start, end])
+            )
+
+        return _closed_by(oracle, opening, oracle.all(opening, span), ends, fit, inside)
+    results: list[Occurrence] = []
+    for end in ends:
+        parts, taken = inside(None, end), list(chain(*between(None, end)))
+        results += [] if parts is None else [oracle.union([*parts, end], end.end)]
+        if oracle.mode is not Mode.UNRESTRICTED:
+            every = [[middle for middle in middles if middle not in taken] for middles in every]
+    return results
 
 
 def periodic(oracle: EventOracle, event: events.Periodic, span: int | None) -> list[Occurrence]:
