@@ -13,6 +13,8 @@ CREATE STREAM cars (n INT) FROM MEMORY;
 CREATE QUERY detour AS SELECT n FROM cars INTO MEMORY;
 STOP QUERY detour;
 CREATE EVENT tick AS AT '*:*:*';
+CREATE EVENT alarm (n INT);
+CREATE QUERY alarms AS SELECT n, cascade FROM alarm INTO MEMORY;
 CREATE QUERY ticks AS SELECT * FROM tick INTO MEMORY;
 CREATE RULE begin ON immobile WHEN carId > 0 DO START QUERY detour, CALL webhook('{url}');
 CREATE RULE finish ON immobile WHEN carId < 0 DO STOP QUERY detour;
@@ -49,6 +51,8 @@ def test_a_rule_turns_a_query_on_and_off_and_tells_a_webhook_while_the_clock_str
             session.push("cars", [{"n": 2}])
             until(lambda: session.results("detour") == [{"n": 2}], session=session)
             until(lambda: Police.told and len(session.results("ticks")) > 1, session=session)
+            session.execute("RAISE EVENT alarm(3)")
+            until(lambda: session.results("alarms") == [{"n": 3, "cascade": 0}], session=session)
             session.push("immobile", [{"carId": -1}])
             until(lambda: state(session) == off, session=session)
         server.shutdown()

@@ -79,6 +79,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | rules.DeclareEvent()
                 | rules.CreateSink()
                 | rules.EnableRule()
+                | rules.RaiseByHand()
                 | statements.Detection()
                 | statements.Split()
                 | statements.Drop()

@@ -177,6 +177,14 @@ class ResetFrontier(Struct, frozen=True, tag="reset_frontier"):
     skew: int
 
 
+class RaiseTuples(Struct, frozen=True, tag="raise_tuples"):
+    """Raise an event by hand: the micro-batch in which this takes effect reads these tuples, the newest of `time`."""
+
+    event: str
+    time: int
+    rows: bytes  # a page with the times of the tuples
+
+
 class Set(Struct, frozen=True, tag="set"):
     """Change a setting: of one query, or (None) of the whole system."""
 
@@ -337,6 +345,7 @@ Command: TypeAlias = (
     | EndQuery
     | Drain
     | ResetFrontier
+    | RaiseTuples
     | Set
     | SetPromises
     | SendFeedback

@@ -18,6 +18,7 @@ from headrace.commands.command import (
     DropQuery,
     EndQuery,
     FailQuery,
+    RaiseTuples,
     Relay,
     ResetFrontier,
     SendFeedback,
@@ -137,6 +138,8 @@ class Running(Struct, frozen=True):
                 return replace(rest, failed=(*rest.failed, FailedQuery(query.query, query, reason, time)))
             case Drain():
                 return replace(state, draining=True)
+            case RaiseTuples():
+                return state
             case ResetFrontier(stream=name, to=to, skew=skew):
                 frontier = Frontier(to, to + skew, state.commands)
                 return replace(state, frontiers={**self.frontiers, name: frontier})
@@ -171,7 +174,7 @@ class Running(Struct, frozen=True):
                 | FailQuery(added=AddQuery(query=name))
             ):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
-            case EndQuery() | Drain() | ResetFrontier() | Set() | SetPromises() | SendFeedback():
+            case EndQuery() | Drain() | ResetFrontier() | RaiseTuples() | Set() | SetPromises() | SendFeedback():
                 return self.deferrals
             case (
                 UseCosts()

@@ -17,10 +17,11 @@ of such files that were read and deleted are lines of `keys.jsonl` (`connectors.
 
 from __future__ import annotations
 
+import base64
 import itertools
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +44,8 @@ from headrace.storage.names import file_name
 
 #: Room for the rows of a file below its number in a sequence number.
 _SHIFT = 32
+#: The place of events that are raised by hand among those of rules with the same time.
+_BY_HAND = 1 << 31
 _SUFFIX = ".arrow"
 _NAME = re.compile(rf"(\d+)-(\d+)(?:-(t\d+-\d+|list|k[0-9a-f]+-[0-9a-f]+))?\{_SUFFIX}", re.ASCII)
 #: The writer of a file that names others, and how the key of a pushed file begins.
@@ -288,6 +291,13 @@ class RaisedSource(SpoolSource):
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Read files; the time of each row is beside the columns."""
         schema = select(self._schema, columns)
+        if isinstance(split, Mapping):  # raised by hand
+            rows = Page.decode(base64.b64decode(split["rows"])).rows
+            if any(rows.schema.get(field.name) != field.type.polars for field in schema):
+                return  # the event was declared again since
+            seq = pl.int_range(rows.height, dtype=pl.Int64, eager=True) + ((split["number"] << _SHIFT) + _BY_HAND)
+            yield Slice(rows.select(*schema.names, TS), seq.alias("seq"))
+            return
         for file in map(Spooled._make, split):
             raised = self._spool.read(file)
             rows = _declared(raised, schema, self._spool.path(file))
@@ -296,6 +306,11 @@ class RaisedSource(SpoolSource):
     def _with_times(self, events: Slice, raised: pl.DataFrame) -> Slice:
         # a file of an earlier version has none
         return Slice(events.rows.with_columns(raised[TS]), events.seq) if TS in raised.columns else events
+
+
+def split_by_hand(number: int, rows: bytes) -> Split:
+    """Return a split with the tuples of an event that a command of this number raises."""
+    return {"number": number, "rows": base64.b64encode(rows).decode()}
 
 
 def raised_source(stream: Stream, checkpoint: Path) -> SpoolSource:

@@ -12,7 +12,7 @@ import msgspec
 
 from headrace.catalog.definitions import AHEAD, CLOCK, FAILURES, RAISED, Stream, Timing
 from headrace.commands.allotments import Allotment
-from headrace.commands.command import Allot, FailQuery, UseBuckets, encode_command
+from headrace.commands.command import Allot, FailQuery, RaiseTuples, UseBuckets, encode_command
 from headrace.commands.running import Running
 from headrace.connectors.connector import (
     KeepingSource,
@@ -26,7 +26,7 @@ from headrace.connectors.connector import (
     WaitingSource,
 )
 from headrace.connectors.connector import Offset as Position
-from headrace.connectors.spool import exchange_spool
+from headrace.connectors.spool import exchange_spool, split_by_hand
 from headrace.driver.deployed import Deployed, Deployments, notes_in
 from headrace.driver.exchanges import ReadParts, exchange_splits, keeps_parts, next_exchange, sweep_parts
 from headrace.driver.offset import ExchangeAt, Offset, StreamAt, exchanged
@@ -188,6 +188,9 @@ class Intake:
         match stream.timing:
             case Timing.CAUSED:
                 reached = max(before.newest, progress.caused.get(name, BEGIN)) if complete else before.newest
+                if name not in deployed.feeders:  # it comes as far as what is raised by hand
+                    raised = self._by_hand(start.commands, deployed.running.commands).get(name, ())
+                    reached = max([reached, *(command.time for _, command in raised)])
             case Timing.INTERNAL | Timing.LATENT if at != before.at:
                 reached = time
             case _:
@@ -205,6 +208,14 @@ class Intake:
             leads=before.leads or (start.time > BEGIN and reached > start.time + AHEAD),
             offered=before.offered,
         )
+
+    def _by_hand(self, start: int, end: int) -> dict[str, list[tuple[int, RaiseTuples]]]:
+        """Return the events that commands between two numbers raise, with the numbers of the commands."""
+        raised: dict[str, list[tuple[int, RaiseTuples]]] = {}
+        for number, command in enumerate(self.deployments.log.between(start, end), start):
+            if isinstance(command, RaiseTuples):
+                raised.setdefault(command.event, []).append((number, command))
+        return raised
 
     def _position(self, name: str, deployed: Deployed, before: StreamAt, progress: Progress, time: int) -> Position:
         """Return up to where a stream is read in the next micro-batch."""
@@ -239,8 +250,13 @@ class Intake:
     def _stream_work(self, deployed: Deployed, start: Offset, end: Offset, parallel: int) -> list[list[Work]]:
         """Return the splits of each stream, in the order of their records."""
         work = []
+        by_hand = self._by_hand(start.commands, end.commands)
         for name in deployed.streams:
             stream, before = end.streams[name], start.streams.get(name)
+            if name in by_hand and name in deployed.read_streams:
+                bound = BEGIN if before is None else before.newest
+                raised = [split_by_hand(number, command.rows) for number, command in by_hand[name]]
+                work.append([Work(name, split, bound, start.time) for split in raised])
             if name not in deployed.read_streams or (before is not None and before.at == stream.at):
                 continue  # what comes in a stream that only stopped queries read is skipped
             since = end.time if before is None else start.time

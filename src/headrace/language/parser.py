@@ -16,7 +16,7 @@ from headrace.language.read.create import read_connector, read_create
 from headrace.language.read.events import read_detection, selects_event
 from headrace.language.read.options import read_options, read_promises
 from headrace.language.read.parcels import read_move
-from headrace.language.read.rules import read_declared, read_enabling, read_rule, read_sink
+from headrace.language.read.rules import read_declared, read_enabling, read_raise, read_rule, read_sink
 from headrace.language.read.stints import read_stint, read_turn
 from headrace.language.read.views import read_split
 from headrace.language.reader import Reader
@@ -27,7 +27,7 @@ from headrace.model.time import parse_duration, parse_instant
 
 STATEMENTS = (
     "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE",
-    "MOVE", "REFRESH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
+    "RAISE", "MOVE", "REFRESH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
 )  # fmt: skip
 SHOWN: tuple[statements.Shown, ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "FUNCTIONS", "STATISTICS", "FEEDBACK",
@@ -47,7 +47,7 @@ _INTENTS: tuple[Literal["ASSUME", "DESIRE", "DEMAND"], ...] = ("ASSUME", "DESIRE
 _HINT = (
     "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE FUNCTION, CREATE QUERY, CREATE VIEW, "
     "CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, "
-    "ENABLE RULE, DISABLE RULE, MOVE PARCELS, REFRESH TABLE, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "ENABLE RULE, DISABLE RULE, RAISE EVENT, MOVE PARCELS, REFRESH TABLE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
 _BRACES = {TokenType.L_BRACE: 1, TokenType.R_BRACE: -1}
@@ -121,6 +121,8 @@ def _read(reader: Reader, offset: int) -> Statement:
             return _tell(reader, offset)
         case "ENABLE" | "DISABLE":
             return read_enabling(reader, offset)
+        case "RAISE":
+            return read_raise(reader, offset)
         case "MOVE":
             return read_move(reader, offset)
         case "REFRESH":

@@ -177,12 +177,13 @@ def _action(
                 raise NameFault(f"{query.text!r} is not a query that runs", span=query.span, hint=hint)
             return SwitchQuery(turned.name, on)
         case rules.RaiseClause():
-            return _raise(clause, bound, catalog)
+            return raise_action(clause, bound, catalog)
         case rules.InsertClause():
             raise AssertionError("INSERT is a sink, not an action")
 
 
-def _raise(clause: rules.RaiseClause, bound: BoundRule, catalog: Catalog) -> RaiseEvent:
+def raise_action(clause: rules.RaiseClause, bound: BoundRule, catalog: Catalog) -> RaiseEvent:
+    """Bind the values of an event to its columns."""
     event = catalog.find(clause.event.text, span=clause.event.span)
     if not isinstance(event, Stream) or event.connector.kind != RAISED:
         hint = f"declare it with its columns: CREATE EVENT {clause.event.text}_raised (x INT, ...)"

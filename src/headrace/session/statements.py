@@ -52,6 +52,7 @@ from headrace.session.parcels import buckets_said, move, read_count, show_parcel
 from headrace.session.parcels import said as moves_said
 from headrace.session.plans import migrate, said, set_plan
 from headrace.session.promises import check_promises, unshed_places
+from headrace.session.raising import raise_by_hand
 from headrace.session.replacing import Kept, compare, replaced_by, with_state
 from headrace.session.rules import create_rule, create_sink, declare_event, define_inline, enable_rule
 from headrace.session.secrets import check_secrets, secret_warnings
@@ -98,6 +99,8 @@ class Statements:
                 self._create_rule(statement, transaction)
             case rules.EnableRule():
                 enable_rule(statement, transaction)
+            case rules.RaiseByHand():
+                raise_by_hand(statement, transaction, self._deployment.now())
             case statements.CreateQuery():
                 self._create_query(statement, transaction)
             case statements.Select():

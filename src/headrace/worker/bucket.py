@@ -16,6 +16,7 @@ from headrace.commands import settings
 from headrace.commands.allotments import moved_parcels
 from headrace.commands.command import (
     Command,
+    RaiseTuples,
     Relay,
     ResetFrontier,
     SendFeedback,
@@ -66,7 +67,7 @@ from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
-_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, UseTree)
+_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, RaiseTuples, UseTree)
 _GRAPH_STAYS_SET = (
     settings.ShedShare,
     settings.Scheduler,

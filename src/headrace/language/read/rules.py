@@ -22,17 +22,20 @@ from headrace.language.syntax.rules import (
     DeclareEvent,
     EnableRule,
     InsertClause,
+    RaiseByHand,
     RaiseClause,
     TurnClause,
     WebhookClause,
 )
 from headrace.language.syntax.statements import Detection
+from headrace.model.time import parse_instant
 from headrace.secrets import has_reference
 
 _RULE = (
     "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] "
     "DO CALL function(columns)"
 )
+_BY_HAND = "RAISE EVENT name(value, ...), or RAISE EVENT name(value, ...) AT '2026-01-31 10:00:00'"
 _ACTIONS = ("INSERT", "CALL", "START", "STOP", "RAISE")
 _HINT = (
     "an action is INSERT INTO sink, CALL function(columns), CALL PYTHON 'module:function', CALL webhook('http://...'), "
@@ -149,11 +152,30 @@ def _action(reader: Reader) -> ActionClause:
         reader.expect("QUERY", hint=_HINT)
         return TurnClause(reader.name("the query's name"), on)
     if reader.accept("RAISE"):
-        reader.expect("EVENT", hint=_HINT)
-        event = reader.name("the event's name")
-        args = _arguments(reader)
-        return RaiseClause(event, args or (), Span(event.span.start, reader.tokens[reader.position - 1].end + 1))
+        return _raise(reader, _HINT)
     reader.fail("expected an action", hint=did_you_mean(reader.word(), _ACTIONS, otherwise=_HINT))
+
+
+def read_raise(reader: Reader, offset: int) -> RaiseByHand:
+    """Read RAISE EVENT name (values) [AT 'time']."""
+    reader.expect("RAISE")
+    clause = _raise(reader, _BY_HAND)
+    if not reader.accept("AT"):
+        return RaiseByHand(reader.text, offset, clause, None, None)
+    reader.accept("TIMESTAMP")
+    span = reader.here()
+    written = reader.string("a timestamp")
+    try:
+        return RaiseByHand(reader.text, offset, clause, parse_instant(written), span)
+    except ValueError as error:
+        raise SyntaxFault(f"{written!r} is not a timestamp", span=span, hint=_BY_HAND) from error
+
+
+def _raise(reader: Reader, hint: str) -> RaiseClause:
+    reader.expect("EVENT", hint=hint)
+    event = reader.name("the event's name")
+    args = _arguments(reader)
+    return RaiseClause(event, args or (), Span(event.span.start, reader.tokens[reader.position - 1].end + 1))
 
 
 def _call(reader: Reader) -> ActionClause:

@@ -61,6 +61,17 @@ class RaiseClause:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class RaiseByHand:
+    """RAISE EVENT name (values) [AT 'time']: without a rule, at the time of the clock if none is given."""
+
+    text: str
+    offset: int
+    clause: RaiseClause
+    at: int | None
+    at_span: Span | None
+
+
 ActionClause: TypeAlias = InsertClause | CallClause | WebhookClause | TurnClause | RaiseClause
 
 

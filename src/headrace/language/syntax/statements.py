@@ -15,7 +15,7 @@ from headrace.errors import Span
 from headrace.language.syntax.aggregates import AggregateBody
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.parcels import MoveParcels
-from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, EnableRule
+from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, EnableRule, RaiseByHand
 from headrace.language.syntax.stints import StintClause, TurnQuery
 from headrace.model.events.event import Context, Event
 from headrace.model.option import Option
@@ -350,6 +350,7 @@ Statement: TypeAlias = (
     | DeclareEvent
     | CreateRule
     | EnableRule
+    | RaiseByHand
     | CreateSink
     | Detection
     | Split
