@@ -1,6 +1,6 @@
 """The processor time of a join of three streams as one operator, beside joins of two inputs each, in one process.
 
-Both get the same pages, with the shape of `drifting`: the first stream rarely has a key of the others. The one operator
+Both get the same pages, of streams with a common key; the first one rarely has a key of the others. The one operator
 also reports what it did after each second of event time, with samples of its keys, as it does for the optimizer.
 """
 

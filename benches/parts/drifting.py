@@ -1,8 +1,9 @@
-"""Streams with a common key whose best join order changes: in each phase one of them rarely has a key of the others.
+"""Streams with a common key whose best join order changes: in each phase two of them rarely have a key in common.
 
-Keys are like order numbers: at any time `keys` of them are in use, and the range moves on with event time. Tuples of
-the rare stream have other keys, but for a small share. So joining it first leaves little to do. Tuples of different
-phases have different keys.
+Keys are like order numbers: at any time `keys` of them are in use, and the range moves on with event time. Of the two
+streams of a phase one has the even keys and the other the odd ones, but for a small share; all other streams have both.
+So joining these two first leaves little to do, and any other beginning makes many pairs. Tuples of different phases
+have different keys.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ FILE_S, WINDOW_S, LIFE_S = 1, 5, 20
 
 @dataclass(frozen=True, slots=True)
 class Drifting:
-    """Streams in files of one second each, in folders by their names: `files` for each phase, which names a stream."""
+    """Streams in files of one second each, in folders by their names: `files` for each phase.
+
+    A phase names the two streams that rarely have a key in common.
+    """
 
     folder: Path
     streams: str
-    phases: str
+    phases: Sequence[str]
     files: int
     per_file: int
 
@@ -82,11 +86,19 @@ class Drifting:
 
 
 def write_drifting(
-    folder: Path, *, streams: str, phases: str, files: int, per_file: int, matches: int, share: float, seed: int = 1
+    folder: Path,
+    *,
+    streams: str,
+    phases: Sequence[str],
+    files: int,
+    per_file: int,
+    matches: int,
+    share: float,
+    seed: int = 1,
 ) -> Drifting:
-    """Write files; a tuple has about `matches` partners in the window of a stream that is not rare.
+    """Write files; a tuple has about `matches` partners in the window of another stream.
 
-    `share` is that of the rare stream's tuples that have a key of the others.
+    Of the two streams of a phase, only a `share` of the tuples of the second may have a key of the first.
     """
     chance = np.random.default_rng(seed)
     keys = WINDOW_S * per_file // FILE_S // matches
@@ -97,9 +109,9 @@ def write_drifting(
             at = begin + np.sort(chance.integers(0, FILE_S * 1_000_000, per_file))
             phase = number // files
             key = (phase << 32) + at * keys // (LIFE_S * 1_000_000) + chance.integers(0, keys, per_file)
-            if name == phases[phase]:
-                is_other = chance.random(per_file) >= share
-                key = np.where(is_other, -1 - chance.integers(0, 1 << 40, per_file), key)
+            if name in phases[phase]:
+                is_odd = name == phases[phase][1]
+                key = key // 2 * 2 + (is_odd & (chance.random(per_file) >= share))
             value = number * per_file + np.arange(per_file)
             table = pa.table({"at": pa.array(at + BASE_US, pa.timestamp("us", "UTC")), "k": key, "v": value})
             path = folder / name / f"{number:05d}.parquet"

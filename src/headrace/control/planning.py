@@ -49,8 +49,6 @@ COSTS = Costs(
 )
 #: The shortest and longest time between two looks, and the first (microseconds).
 _SHORTEST, _LONGEST, _FIRST = 2 * SECOND, 60 * SECOND, 10 * SECOND
-#: The time until the look that confirms another.
-_CONFIRMING = 4 * SECOND
 
 
 class View(Struct, frozen=True):
@@ -126,8 +124,11 @@ def _after(
         return replace(memory, since=time, looked=time), [], []
     tally = memory.tally.after(seen, (time - memory.since) / SECOND)
     waiting = memory.waiting.after(_waits(box, situation), time)
-    has_drifted = memory.has_drifted or memory.drift.is_over(seen)
+    drifts = memory.drift.is_over(seen)
+    if drifts and not memory.has_drifted:  # what was counted before is of other data
+        tally = memory.tally.begun_again(keeps_samples=True).after(seen, (time - memory.since) / SECOND)
     drift = memory.drift.with_more(Drift.since(seen))
+    has_drifted = memory.has_drifted or drifts
     memory = replace(memory, tally=tally, since=time, waiting=waiting, drift=drift, has_drifted=has_drifted)
     used = situation.running.trees.get(name)
     if seen.migration is not None or (used is not None and seen.number < used.number):
@@ -146,12 +147,16 @@ def _after(
 
 
 def _is_due(memory: BoxMemory, time: int, *, is_auto: bool, is_short: bool) -> bool:
-    shortest = _SHORTEST if is_auto else _FIRST
-    if time - memory.looked < shortest or sum(memory.tally.taken) < FEW or not memory.tally.samples:
+    if sum(memory.tally.taken) < FEW or not memory.tally.samples:
         return False
-    is_urgent = is_short or memory.waiting.is_ramp or memory.has_drifted
-    period = min(_CONFIRMING, memory.sampling.period) if memory.choice.is_doubtful else memory.sampling.period
-    return is_urgent or time - memory.looked >= period
+    period = memory.sampling.period
+    shortest = _SHORTEST if is_auto else _FIRST
+    if is_auto and memory.choice.confirming is not None:
+        period = min(period, round(memory.choice.confirming * SECOND))
+        shortest = min(shortest, period)
+    if is_short or memory.waiting.is_ramp or memory.has_drifted:
+        period = shortest
+    return time - memory.looked >= max(period, shortest)
 
 
 def _look(
@@ -183,6 +188,7 @@ def _look(
             work=tally.busy / max(tally.seconds, 1e-9) + _stored(model, running),
             predicted=_predicted(memory, box, tally, tree),
             scarce_memory=is_near(running.memory, limits.memory),
+            has_drifted=memory.has_drifted,
         ),
     )
     way = way_to(outcome.best)

@@ -1,4 +1,4 @@
-"""The streams of `bench plans`: each phase has a rare stream, and a result that is missing is noticed."""
+"""The streams of `bench plans`: each phase has a rare pair, and a result that is missing is noticed."""
 
 import importlib
 import sys
@@ -17,21 +17,26 @@ def drifting(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
     module = importlib.import_module("benches.parts.drifting")
     return module.write_drifting(
-        tmp_path / "data", streams="abc", phases="ac", files=4, per_file=60, matches=4, share=0.1
+        tmp_path / "data", streams="abc", phases=("ab", "bc"), files=4, per_file=120, matches=4, share=0.1
     )
 
 
-def test_in_each_phase_one_stream_rarely_has_a_key_of_the_others(drifting):
-    for file, rare in ((1, "a"), (6, "c")):
-        assert drifting.phases[drifting.phase_at(file)] == rare
-        keys = {name: pl.read_parquet(drifting.folder / name / f"{file:05d}.parquet")["k"] for name in "abc"}
-        shares = {name: (column >= 0).mean() for name, column in keys.items()}
-        assert shares.pop(rare) < 0.4
-        assert set(shares.values()) == {1.0}
+def test_in_each_phase_two_streams_rarely_have_a_key_in_common(drifting):
+    for first, rare in ((0, "ab"), (4, "bc")):
+        assert drifting.phases[drifting.phase_at(first)] == rare
+        keys = {
+            name: pl.concat(
+                pl.read_parquet(drifting.folder / name / f"{file:05d}.parquet") for file in range(first, first + 4)
+            )
+            for name in "abc"
+        }
+        pairs = {one + other: len(keys[one].join(keys[other], on="k")) for one, other in ("ab", "ac", "bc")}
+        few = pairs.pop(rare)
+        assert 0 < few < min(pairs.values()) / 2
 
 
 def test_results_of_the_query_are_those_of_duckdb_and_a_missing_file_is_noticed(drifting, tmp_path):
-    with Session(tmp_path / "checkpoint", host="local", limit=60) as session:
+    with Session(tmp_path / "checkpoint", host="local", limit=120) as session:
         session.execute(drifting.script(tmp_path / "out"))
         session.drain()
     found = drifting.check(tmp_path / "out")

@@ -1,9 +1,10 @@
 """Whether a join of several inputs goes on with its plan, or changes to a better one.
 
 A change must pay for itself, and last. So a plan has to win two looks running, save a fifth of the work, and return
-twice the price of the change within the time that plans have stayed best lately. A plan whose prediction proved wrong
-is barred for some minutes, so that the optimizer does not swing. Winners are remembered by the statistics that they won
-with: if these come back, one look is enough.
+twice the price of the change within the time that plans have stayed best lately. The second look waits until the plan
+that runs has wasted as much as the change takes, and at most some seconds: so cheap changes follow a drift at once. A
+plan whose prediction proved wrong is barred for some minutes, so that the optimizer does not swing. Winners are
+remembered by the statistics that they won with: if these come back, one look is enough.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from headrace.optimizer.joins.join_graph import Estimates
 LEAST_SHARE, LEAST_WORK = 0.2, 0.02
 #: It must return so many times its price within the time that plans stay best, which is at least so long (seconds).
 RETURN, HORIZON = 2.0, 30.0
+#: The longest time until the look that confirms another, in seconds.
+CONFIRMING = 4.0
+#: A change that pays off this soon (seconds) may go to another plan than the one that won before.
+CHEAP = 0.5
 #: The shortest time between two changes: seconds, and times the duration of the last change.
 PAUSE, PAUSE_TIMES = 10.0, 10.0
 #: A prediction is wrong if the work is more than so many times as much; its plan is barred for this time (seconds).
@@ -40,6 +45,7 @@ class Look(Struct, frozen=True):
 
     `price` returns the seconds of work of a change to a plan. `work` is what the running plan has taken per second
     since the last look (None: too few tuples), `predicted` what would be expected of it by samples of keys alone.
+    `has_drifted` if the data differ by far more than chance allows from those of the last look.
     """
 
     time: int
@@ -51,6 +57,7 @@ class Look(Struct, frozen=True):
     work: float | None = None
     predicted: float = 0.0
     scarce_memory: bool = False
+    has_drifted: bool = False
 
 
 class ChoiceMemory(Struct, frozen=True):
@@ -63,7 +70,7 @@ class ChoiceMemory(Struct, frozen=True):
     lasted: float = 0.0  # seconds that the last change took
     library: Mapping[Signature, Tree] = {}
     barred: Mapping[str, int] = {}  # until when, by the text of the tree
-    is_doubtful: bool = False  # whether a better plan waits for another look that confirms it
+    confirming: float | None = None  # seconds until another look is to confirm a better plan, if there is one
     is_unproved: bool = False  # the plan was changed, and its work has not been compared with the prediction
 
     @property
@@ -97,17 +104,21 @@ def decide(memory: ChoiceMemory, look: Look) -> tuple[ChoiceMemory, Choice]:
     must = not look.limits.keeps(look.running) and look.limits.keeps(best)
     is_same = canonical(best.tree) == canonical(look.running.tree)
     if not must and saved < max(LEAST_SHARE * look.running.cpu, LEAST_WORK):
-        memory = replace(_won(memory, look, look.running.tree), is_doubtful=False)
+        memory = replace(_won(memory, look, look.running.tree), confirming=None)
         why = "it runs" if is_same else _too_little(saved, look.running.cpu)
         return memory, Choice(best, False, why, wrong)
     known = memory.library.get(look.signature)
-    is_second = memory.winner == canonical(best.tree) or known == canonical(best.tree)
-    memory = replace(_won(memory, look, best.tree), is_doubtful=not is_second)
-    why_not = _hindrance(memory, look, saved, look.price(best), must=must, is_second=is_second)
+    price = look.price(best)
+    is_second = canonical(best.tree) in (memory.winner, known)
+    if memory.confirming is not None and price <= CHEAP * saved:
+        is_second = True  # the plan that runs has lost twice
+    memory = _won(memory, look, best.tree)
+    memory = replace(memory, confirming=None if is_second else _patience(look, saved, price))
+    why_not = _hindrance(memory, look, saved, price, must=must, is_second=is_second)
     if why_not:
         return memory, Choice(best, False, why_not, wrong)
     memory = replace(memory, changed=look.time, is_unproved=True)
-    return memory, Choice(best, True, _reason(look, best, saved, look.price(best), must=must), wrong)
+    return memory, Choice(best, True, _reason(look, best, saved, price, must=must), wrong)
 
 
 def ended(memory: ChoiceMemory, seconds: float) -> ChoiceMemory:
@@ -156,6 +167,14 @@ def _won(memory: ChoiceMemory, look: Look, tree: Tree) -> ChoiceMemory:
         return replace(memory, library=library)
     spell = (look.time - memory.won) / SECOND
     return replace(memory, winner=winner, won=look.time, spells=(*memory.spells, spell)[-SPELLS:], library=library)
+
+
+def _patience(look: Look, saved: float, price: float) -> float:
+    """Return the seconds until a better plan is to be confirmed: those in which as much is wasted as it takes.
+
+    Without a drift of the data the two looks might see the same noise, so they are further apart.
+    """
+    return min(CONFIRMING, price / saved) if look.has_drifted and saved > 0 else CONFIRMING
 
 
 def _hindrance(memory: ChoiceMemory, look: Look, saved: float, price: float, *, must: bool, is_second: bool) -> str:
