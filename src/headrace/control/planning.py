@@ -199,9 +199,7 @@ def _look(
         tally=tally.begun_again(keeps_samples=True),
         looked=time,
         sampling=memory.sampling.after(running.cpu),
-        choice=choice
-        if is_auto or not outcome.changes
-        else replace(choice, changed=memory.choice.changed, is_unproved=False),
+        choice=choice if is_auto or not outcome.changes else replace(choice, changed=memory.choice.changed, unproved=0),
         calibration=calibration,
         learned={**memory.learned, **facts.learned},
         view=view,

@@ -81,7 +81,8 @@ def die_between(delivery, *arguments):
 def hurry():
     """Let the optimizer look at plans ten times per second, change them for any gain, and build a row at a time."""
     module: Any = planning  # its names are replaced
-    module._SHORTEST = module._CONFIRMING = buckets.SAMPLED_EVERY = SECOND // 10
+    module._SHORTEST = buckets.SAMPLED_EVERY = SECOND // 10
+    plan_choice.CONFIRMING = 0.1
     module.BoxMemory = partial(module.BoxMemory, sampling=Sampling(SECOND // 10, SECOND, SECOND // 10))
     module.FEW = 20
     free = {"step": 0.0, "store": 0.0, "stored_byte": 0.0, "derived_byte": 0.0}  # so that it stores something

@@ -34,6 +34,8 @@ CHEAP = 0.5
 PAUSE, PAUSE_TIMES = 10.0, 10.0
 #: A prediction is wrong if the work is more than so many times as much; its plan is barred for this time (seconds).
 WRONG, BARRED = 2.0, 300.0
+#: At so many looks running.
+TRIALS = 2
 #: How many winners are remembered, and over how many of their spells the horizon is a mean.
 LIBRARY, SPELLS = 64, 4
 
@@ -71,7 +73,7 @@ class ChoiceMemory(Struct, frozen=True):
     library: Mapping[Signature, Tree] = {}
     barred: Mapping[str, int] = {}  # until when, by the text of the tree
     confirming: float | None = None  # seconds until another look is to confirm a better plan, if there is one
-    is_unproved: bool = False  # the plan was changed, and its work has not been compared with the prediction
+    unproved: int = 0  # looks at a new plan that its work may exceed the prediction, before it is barred
 
     @property
     def horizon(self) -> float:
@@ -117,7 +119,7 @@ def decide(memory: ChoiceMemory, look: Look) -> tuple[ChoiceMemory, Choice]:
     why_not = _hindrance(memory, look, saved, price, must=must, is_second=is_second)
     if why_not:
         return memory, Choice(best, False, why_not, wrong)
-    memory = replace(memory, changed=look.time, is_unproved=True)
+    memory = replace(memory, changed=look.time, unproved=TRIALS)
     return memory, Choice(best, True, _reason(look, best, saved, price, must=must), wrong)
 
 
@@ -135,17 +137,20 @@ def signature_of(estimates: Estimates) -> Signature:
 
 
 def _checked(memory: ChoiceMemory, look: Look) -> tuple[ChoiceMemory, float]:
-    """Compare what a new plan takes with what samples say of it; a plan that needs far more is barred.
+    """Compare what a new plan takes with what samples say of it; a plan that needs far more at two looks is barred.
 
-    Both are of the same time: data that have changed since are no wrong prediction.
+    Both are of the same time: data that have changed since are no wrong prediction. Nor is a machine that was busy with
+    something else for a moment.
     """
     barred = {name: until for name, until in memory.barred.items() if until > look.time}
     memory = replace(memory, barred=barred)
-    if not memory.is_unproved or look.work is None:
+    if not memory.unproved or look.work is None:
         return memory, 0.0
     off = look.work / look.predicted if look.predicted > 0 else 1.0
-    memory = replace(memory, is_unproved=False)
     if off <= WRONG or look.work - look.predicted < LEAST_WORK:
+        return replace(memory, unproved=0), 0.0
+    memory = replace(memory, unproved=memory.unproved - 1)
+    if memory.unproved:
         return memory, 0.0
     until = look.time + round(BARRED * SECOND)
     # the statistics with which it won mislead

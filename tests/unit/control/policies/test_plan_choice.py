@@ -1,6 +1,6 @@
 """When a plan changes: it must win twice, save enough, pay for itself, and not be barred."""
 
-from headrace.control.policies.plan_choice import LIBRARY, ChoiceMemory, Look, decide, ended, signature_of
+from headrace.control.policies.plan_choice import CONFIRMING, LIBRARY, ChoiceMemory, Look, decide, ended, signature_of
 from headrace.model.join_tree import Branch, flat, left_deep
 from headrace.model.time import SECOND
 from headrace.optimizer.joins.cost import Plan
@@ -10,7 +10,7 @@ from headrace.optimizer.joins.join_graph import Estimates, JoinGraph, Stream, un
 MJOIN, LEFT, RIGHT = flat(3), left_deep((0, 1, 2)), Branch((0, Branch((1, 2))))
 
 
-def look(seconds, running, *plans, price=0.1, limits=None, signature=(1,), work=None, predicted=0.0):
+def look(seconds, running, *plans, price=0.1, limits=None, signature=(1,), work=None, predicted=0.0, drifted=False):
     return Look(
         time=seconds * SECOND,
         running=running,
@@ -20,6 +20,7 @@ def look(seconds, running, *plans, price=0.1, limits=None, signature=(1,), work=
         signature=signature,
         work=work,
         predicted=predicted,
+        has_drifted=drifted,
     )
 
 
@@ -46,6 +47,24 @@ def test_one_look_that_differs_changes_nothing():
     assert (
         run(look(10, bad, good), look(20, still, still, signature=(2,)), look(30, bad, good, signature=(3,)))[0] == []
     )
+
+
+def test_after_a_drift_the_second_look_waits_until_as_much_is_wasted_as_the_change_takes():
+    bad, good = Plan(MJOIN, 1.0, 10.0), Plan(LEFT, 0.5, 20.0)
+    waits = {price: run(look(10, bad, good, price=price, drifted=True))[1].confirming for price in (0.0, 0.1, 50.0)}
+    assert waits == {0.0: 0.0, 0.1: 0.2, 50.0: CONFIRMING}
+    assert run(look(10, bad, good))[1].confirming == CONFIRMING, "two looks at the same noise prove nothing"
+    assert run(look(10, bad, good), look(14, bad, good))[1].confirming is None
+    assert run(look(10, bad, good), look(14, good, good))[1].confirming is None
+
+
+def test_a_change_that_pays_off_at_once_may_go_to_another_plan_than_the_one_that_won_before():
+    bad, good, better = Plan(MJOIN, 1.0, 10.0), Plan(LEFT, 0.5, 20.0), Plan(RIGHT, 0.4, 20.0)
+    for price, expected in ((0.1, [11]), (1.0, [])):
+        looks = look(10, bad, good, price=price), look(11, bad, good, better, price=price, signature=(2,))
+        changes, _, choice = run(*looks)
+        assert changes == expected
+        assert choice.best == better
 
 
 def test_a_saving_below_a_fifth_or_below_twenty_milliseconds_is_not_worth_it():
@@ -107,7 +126,10 @@ def test_the_library_forgets_the_oldest():
 def test_a_plan_that_needs_twice_what_was_predicted_is_barred_for_five_minutes():
     a, b = Plan(MJOIN, 1.0, 10.0), Plan(LEFT, 0.5, 20.0)
     _, memory, _ = run(look(10, a, b), look(20, a, b))
-    memory, choice = decide(memory, look(40, Plan(LEFT, 1.2, 20.0), Plan(MJOIN, 1.1, 10.0), work=1.2, predicted=0.5))
+    slow = Plan(LEFT, 1.2, 20.0), Plan(MJOIN, 1.1, 10.0)
+    memory, choice = decide(memory, look(38, *slow, work=1.2, predicted=0.5))
+    assert (choice.wrong, memory.barred) == (0.0, {}), "something else may have kept the machine busy"
+    memory, choice = decide(memory, look(40, *slow, work=1.2, predicted=0.5))
     assert choice.wrong > 2
     assert memory.is_barred(b, 339 * SECOND)
     assert not memory.is_barred(b, 341 * SECOND)
@@ -126,8 +148,9 @@ def test_a_plan_that_hardly_works_at_all_is_not_barred():
 def test_a_prediction_that_holds_bars_nothing():
     a, b = Plan(MJOIN, 1.0, 10.0), Plan(LEFT, 0.5, 20.0)
     _, memory, _ = run(look(10, a, b), look(20, a, b))
-    memory, choice = decide(memory, look(40, b, b, work=0.9, predicted=0.5))
-    assert (choice.wrong, memory.barred) == (0.0, {})
+    for seconds, work in ((40, 2.0), (42, 0.9), (44, 2.0)):
+        memory, choice = decide(memory, look(seconds, b, b, work=work, predicted=0.5))
+        assert (choice.wrong, memory.barred) == (0.0, {})
 
 
 def test_stationary_statistics_with_noise_change_nothing_in_ten_minutes():
