@@ -11,6 +11,7 @@ from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of
 from headrace.commands.shedders_in_force import readers_of, shedders_in
 from headrace.connectors.kinds import unread_unit
+from headrace.driver.waiting_times import Burstiness, WaitingTimes
 from headrace.engine.statistics import (
     GuardStatistics,
     QueryStatistics,
@@ -40,6 +41,7 @@ class Totals:
         self._commands = 0  # those in force when vertices were last forgotten
         self._streams: dict[str, StreamCounts] = {}
         self._bucket_guards: dict[int, list[GuardSeen]] = {}  # with counts so far, by bucket
+        self._times, self._burstiness = WaitingTimes(), Burstiness()
 
     def add(
         self,
@@ -64,14 +66,19 @@ class Totals:
         queries = _with_results(before.queries, results, failed or {})
         shed = _add_shed(before.shed, reports, running)
         queries = _with_shed(queries, reports, shed)
+        queries = _with_latency(queries, reports, running, delivered)
+        queues = reduce(QueueStatistics.plus, (report.queues for report in reports), QueueStatistics())
+        vertices = {name: counts.total() for name, counts in self._vertices.items()}
         self.statistics = Statistics(
             batch=batch,
             batch_ms=milliseconds,
             asked=before.asked + sum(report.asked for report in reports),
-            queues=reduce(QueueStatistics.plus, (report.queues for report in reports), QueueStatistics()),
-            vertices={name: counts.total() for name, counts in self._vertices.items()},
+            queues=queues,
+            peak_tuples=max(before.peak_tuples, queues.peak_tuples),
+            peak_bytes=max(before.peak_bytes, queues.peak_bytes),
+            vertices=self._times.add(before.vertices, vertices, delivered),
             streams=self._stream_totals(reports, running),
-            queries=_with_latency(queries, reports, running, delivered),
+            queries=self._burstiness.add(queries, results, delivered),
             guards=self._add_guards(before.guards, reports),
             purged=before.purged + sum(report.purged for report in reports),
             shed=shed,
@@ -89,12 +96,15 @@ class Totals:
         self._vertices = {name: counts for name, counts in self._vertices.items() if name in alive}
 
     def _count_vertices(self, reports: Sequence[Report]) -> None:
+        peaks = {name: counts.peak for name, counts in self._vertices.items()}
         for counts in self._vertices.values():
-            counts.held = counts.queued = counts.queued_bytes = counts.state_bytes = 0
+            counts.held = counts.queued = counts.queued_bytes = counts.state_bytes = counts.peak = counts.waits = 0
         for report in reports:
             for vertices in (report.vertices, *(task.vertices for task in report.tasks)):
                 for name, counts in vertices.items():
                     self._vertices.setdefault(name, VertexCounts()).add(counts)
+        for name, peak in peaks.items():
+            self._vertices[name].peak = max(peak, self._vertices[name].peak)
 
     def _count_streams(self, reports: Sequence[Report]) -> None:
         for report in reports:

@@ -265,7 +265,8 @@ class Engine:
 
     def waits(self) -> Iterator[tuple[tuple[VertexId, ...], int]]:
         """Yield what would release something that is held now: sources, and the bound that all of them must reach."""
-        return waits(self.network, self.bounds.sources, self.operators)
+        for _, sources, bound in waits(self.network, self.bounds.sources, self.operators):
+            yield sources, bound
 
     def waits_for_time(self, source: VertexId) -> bool:
         """Return whether an operator fed by a source holds tuples back, or may do so behind an exchange."""
@@ -382,7 +383,11 @@ class Engine:
     def observe(self) -> Observed:
         """Return what was counted since the last call, with what is queued and held now."""
         vertices = self.execution.take_statistics()
+        peaks = self.network.take_peaks()
+        waiting = {name for name, _, _ in waits(self.network, self.bounds.sources, self.operators)}
         for name, counts in vertices.items():
+            counts.waits = int(name in waiting)
+            counts.peak = max((peaks.get(origin, 0) for origin in self.network.vertices[name].inputs), default=0)
             counts.held, counts.late = held_by(self.operators[name]), late_at(self.operators[name])
             if name not in self.ends:
                 counts.queued, counts.queued_bytes = self.network.queued(name), self.network.queued_bytes(name)

@@ -54,6 +54,7 @@ class Network:
         self._kept: dict[VertexId, tuple[int, float]] = {}  # tuples that wait behind each vertex, and their bytes
         self._tuples, self._bytes = 0, 0.0  # the sums
         self._peak_tuples, self._peak_bytes = 0, 0.0  # the most since `take_queues`
+        self._peaks: dict[VertexId, int] = {}  # the most that waited behind each vertex since `take_peaks`
 
     def use(
         self,
@@ -192,6 +193,11 @@ class Network:
         self._peak_tuples, self._peak_bytes = self._tuples, self._bytes
         return queues
 
+    def take_peaks(self) -> dict[VertexId, int]:
+        """Return the most tuples that waited at once behind each vertex since the last call."""
+        peaks, self._peaks = self._peaks, {name: count for name, (count, _) in self._kept.items() if count}
+        return peaks
+
     def _count(self, origin: VertexId) -> None:
         """Count what waits behind a vertex: what several others read counts once, until the last has taken it."""
         count = self._buffers[origin].most_queued
@@ -200,6 +206,8 @@ class Network:
             count = max(count, *own, 0)
         tuples, size = self._kept.get(origin, (0, 0.0))
         self._kept[origin] = count, count * self.sizes[origin]
+        if count > self._peaks.get(origin, 0):
+            self._peaks[origin] = count
         self._tuples += count - tuples
         self._bytes = self._bytes + self._kept[origin][1] - size if self._tuples else 0.0
         self._peak_tuples = max(self._peak_tuples, self._tuples)

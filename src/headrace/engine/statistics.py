@@ -29,6 +29,8 @@ class VertexCounts(Struct, array_like=True):
     bytes_in: int = 0  # of the tuples that it took
     bytes_out: int = 0
     queued_bytes: int = 0  # of the tuples that wait now
+    peak: int = 0  # the most tuples that waited before it at once
+    waits: int = 0  # buckets in which only a bound can release what it holds
 
     def add(self, other: VertexCounts) -> None:
         """Add what was counted elsewhere."""
@@ -43,6 +45,8 @@ class VertexCounts(Struct, array_like=True):
         self.bytes_in += other.bytes_in
         self.bytes_out += other.bytes_out
         self.queued_bytes += other.queued_bytes
+        self.peak += other.peak
+        self.waits += other.waits
 
     def total(self) -> VertexStatistics:
         """Return the counts as a value that does not change."""
@@ -158,6 +162,21 @@ class VertexStatistics(Struct, frozen=True):
     bytes_in: int = 0  # of the tuples that it took
     bytes_out: int = 0
     queued_bytes: int = 0  # of the tuples that wait now
+    peak: int = 0  # the most tuples that waited before it at once
+    waits: int = 0  # buckets in which only a bound can release what it holds
+    observed_us: int = 0  # for how long it has been looked at
+    idle_us: int = 0  # of that, while it held something that only a bound can release
+    queue_us: int = 0  # for how long tuples waited before it between micro-batches, added up over tuples
+
+    @property
+    def idle_share(self) -> float | None:
+        """Share of the time in which it waited for a bound."""
+        return self.idle_us / self.observed_us if self.observed_us else None
+
+    @property
+    def queue_ms(self) -> float | None:
+        """Mean time that a tuple waited before it, by Little's law, milliseconds."""
+        return self.queue_us / 1000 / self.tuples_in if self.tuples_in else None
 
     @property
     def selectivity(self) -> float | None:
@@ -202,6 +221,7 @@ class QueryStatistics(Struct, frozen=True):
     shed: int = 0  # tuples that were dropped on the way to its results
     latency_ms: float | None = None  # the longest that a tuple of the last micro-batch can have waited for delivery
     subscriber_errors: int = 0  # how often a function that takes its results raised an error
+    burstiness: float | None = None  # (most - least) / mean of the results per second, over the last minute
 
 
 class RuleStatistics(Struct, frozen=True):
@@ -247,6 +267,8 @@ class Statistics(Struct, frozen=True):
     batch_ms: float | None = None
     asked: int = 0  # bounds that silent streams were asked for, because an operator waited
     queues: QueueStatistics = QueueStatistics()  # of the buckets
+    peak_tuples: int = 0  # the most that waited at once in any micro-batch
+    peak_bytes: int = 0
     vertices: Mapping[str, VertexStatistics] = {}
     streams: Mapping[str, StreamStatistics] = {}
     queries: Mapping[str, QueryStatistics] = {}

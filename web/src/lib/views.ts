@@ -87,7 +87,9 @@ export interface VertexFigures {
   service_us: number | null;
   selectivity: number | null;
   queued: number;
+  peak: number;
   wait_ms: number | null;
+  idle: number | null;
   held: number;
   state_bytes: number;
   saved: number;

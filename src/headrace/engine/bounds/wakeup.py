@@ -35,8 +35,11 @@ def ends_behind(graph: Graph, ends: Collection[VertexId]) -> dict[VertexId, tupl
 
 def waits(
     network: Network, sources: Mapping[VertexId, tuple[VertexId, ...]], operators: Mapping[VertexId, Operator]
-) -> Iterator[tuple[tuple[VertexId, ...], int]]:
-    """Yield the sources and the bound that would release a blocked tuple, or complete what an operator holds."""
+) -> Iterator[tuple[VertexId, tuple[VertexId, ...], int]]:
+    """Yield the vertices that wait for a bound, with the sources and the bound.
+
+    It would release a blocked tuple, or complete what an operator holds.
+    """
     for name, registers in network.registers.items():
         if not network.blocked(name) or not registers.holds:
             continue
@@ -46,11 +49,11 @@ def waits(
             for port, origin in enumerate(network.vertices[name].inputs)
             if registers.heads[port] is None and registers.values[port] < needed
         ]
-        yield tuple(dict.fromkeys(source for origin in holding for source in sources[origin])), needed
+        yield name, tuple(dict.fromkeys(source for origin in holding for source in sources[origin])), needed
     for name, operator in operators.items():
         due = due_of(operator)
         if due is not None:
-            yield sources[name], due
+            yield name, sources[name], due
 
 
 def next_wakeup(

@@ -132,6 +132,8 @@ def counters(call: Call) -> Any:
         "batch": counted.batch,
         "batch_ms": counted.batch_ms,
         "queues": counted.queues,
+        "peak_tuples": counted.peak_tuples,
+        "peak_bytes": counted.peak_bytes,
         "vertices": counted.vertices,
         "streams": {name: msgspec.structs.replace(stream, aside=()) for name, stream in counted.streams.items()},
         "queries": counted.queries,

@@ -58,7 +58,9 @@ class VertexFigures(View, frozen=True):
     service_us: float | None
     selectivity: float | None
     queued: int
+    peak: int  # the most that waited at once
     wait_ms: float | None
+    idle: float | None  # share of the time in which it waited for a bound, 0 to 1
     held: int
     state_bytes: int
     saved: int

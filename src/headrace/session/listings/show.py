@@ -112,7 +112,7 @@ def show(
         case "MIGRATIONS":
             return show_migrations([] if migrations is None else migrations.all())
         case _:
-            return _operators(names_in(running), statistics)
+            return _operators(running, statistics)
 
 
 def _buckets(notes: Sequence[BucketNote]) -> Listing:
@@ -347,8 +347,14 @@ def _came(query: AddQuery, statistics: Statistics) -> list[int]:
     return [statistics.streams[stream.name].tuples for stream in query.streams if stream.name in statistics.streams]
 
 
-def _operators(names: Names, statistics: Statistics) -> Listing:
+def _operators(running: Running, statistics: Statistics) -> Listing:
     rows = []
+    names = names_in(running)
+    bursts = {
+        query.output: statistics.queries[query.query].burstiness
+        for query in running.queries
+        if query.query in statistics.queries
+    }
     for vertex, counts in statistics.vertices.items():
         service = round(counts.service_us or 0.0, 3)
         rows.append(
@@ -362,8 +368,15 @@ def _operators(names: Names, statistics: Statistics) -> Listing:
                 counts.state_bytes,
                 counts.late,
                 service,
+                counts.peak,
+                _rounded(counts.queue_ms),
+                _rounded(counts.idle_share),
+                _rounded(bursts.get(vertex)),
             )
         )
-    return Listing(
-        ("operator", "in", "out", "queued", "queued bytes", "held", "state bytes", "late", "us per tuple"), tuple(rows)
-    )
+    columns = ("operator", "in", "out", "queued", "queued bytes", "held", "state bytes", "late", "us per tuple")
+    return Listing((*columns, "peak", "ms in queue", "idle share", "burstiness"), tuple(rows))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
