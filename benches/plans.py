@@ -233,7 +233,7 @@ def run(data: Drifting, plan: str, host: Host) -> Run:
     with tempfile.TemporaryDirectory(prefix="plans-") as name, ExitStack() as stack:
         folder = Path(name)
         if plan == BINARY:
-            stack.enter_context(patch("headrace.session.compile.gather_joins", lambda node: node))
+            stack.enter_context(patch("headrace.session.compile.gather_joins", lambda node, *_: node))
         session = stack.enter_context(Session(folder / "checkpoint", host=host, limit=data.per_file))
         session.deployment.delivery.watchers.append(moments.append)
         fixed = "" if plan in (AUTO, BINARY) else f";\nALTER QUERY met SET plan = '{plan}'"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from headrace.commands.allotments import Allotment
 from headrace.commands.command import Command, UseBuckets
-from headrace.commands.parcel_groups import parcel_groups
+from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
 from headrace.commands.running import Running
 
 
@@ -29,13 +29,18 @@ def rebucketing(running: Running, first: Sequence[int], buckets: Sequence[int]) 
 
 
 def held_back(running: Running, first: Sequence[int], buckets: Sequence[int]) -> dict[str, str]:
-    """Return the queries that keep buckets which are not to be used any more, and why they cannot move."""
-    gone = {*running.all_buckets(first)} - {*buckets}
+    """Return the queries that stay in the buckets that they have, of which some are not used by others, and why."""
     return {
         ", ".join(group.queries): group.hindrance
         for group in parcel_groups(running, first)
-        if group.hindrance is not None and group.allotment.used() & gone
+        if group.hindrance is not None and _stays(group, {*buckets})
     }
+
+
+def _stays(group: ParcelGroup, buckets: set[int]) -> bool:
+    """Return whether a group that cannot move keeps buckets that go, or uses none that are new."""
+    used = group.allotment.used()
+    return bool(used - buckets) or (group.is_keyed and used != buckets)
 
 
 def dealt(allotment: Allotment, buckets: Sequence[int], turn: int = 0) -> dict[int, int]:

@@ -44,6 +44,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    Grid,
     MemoryLimit,
     Optimizer,
     Plan,
@@ -230,6 +231,11 @@ class Running(Struct, frozen=True):
         """Return the buckets among which keys are divided; `first` are those with which the checkpoint began."""
         return self.buckets or tuple(first)
 
+    def cells(self, vertex: VertexId, buckets: int) -> int:
+        """Return how many buckets a join in a grid is divided among, given how many there are in all."""
+        name = self.allotted.get(vertex)
+        return max(1, len(self.allotments[name].buckets) if name is not None else len(self.buckets) or buckets)
+
     def all_buckets(self, first: Sequence[int]) -> list[int]:
         """Return the buckets that are in use, and those that still have the state of something."""
         used = {bucket for allotment in _of_known(self).values() for bucket in allotment.used()} if self.buckets else ()
@@ -314,6 +320,11 @@ class Running(Struct, frozen=True):
     def balancing(self) -> Literal["auto", "off"]:
         """Return whether parcels change bucket as the load demands."""
         return self._chosen(Balancing).get(None, Balancing()).mode
+
+    @property
+    def grid(self) -> Literal["auto", "on", "off"]:
+        """Return whether new joins of streams without a common key run in a grid."""
+        return self._chosen(Grid).get(None, Grid()).mode
 
     def optimizer_of(self, query: str) -> Literal["auto", "off"]:
         """Return whether the plans of a query's joins change as the data demand."""

@@ -13,6 +13,7 @@ from headrace.commands.settings import (
     Eligibility,
     Ets,
     Fairness,
+    Grid,
     MemoryLimit,
     Optimizer,
     Plan,
@@ -41,6 +42,7 @@ _OF_BUCKETS = (
     Optimizer,
     MemoryLimit,
     Balancing,
+    Grid,
 )
 
 

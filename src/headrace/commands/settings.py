@@ -1,8 +1,8 @@
 """Settings that ALTER changes while queries run.
 
 A strategy, a scheduler, breaks, a shed share and the optimizer belong to one query, or (but for the share) to every
-query that has none of its own. Fairness, eligibility, the budget, ETS, the reach of feedback, the limit of memory and
-balancing belong to the whole system.
+query that has none of its own. Fairness, eligibility, the budget, ETS, the reach of feedback, the limit of memory,
+balancing and grids belong to the whole system.
 """
 
 from __future__ import annotations
@@ -107,6 +107,15 @@ class Balancing(Struct, frozen=True, tag="balancing"):
     mode: Literal["auto", "off"] = "off"
 
 
+class Grid(Struct, frozen=True, tag="grid"):
+    """Whether joins of streams without a common key run in a grid: where that should pay, always, or never.
+
+    It holds for queries that are created or replaced from then on.
+    """
+
+    mode: Literal["auto", "on", "off"] = "auto"
+
+
 Setting: TypeAlias = (
     Strategy
     | Scheduler
@@ -121,4 +130,5 @@ Setting: TypeAlias = (
     | Optimizer
     | MemoryLimit
     | Balancing
+    | Grid
 )

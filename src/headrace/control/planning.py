@@ -298,17 +298,19 @@ def boxes_of(running: Running, buckets: int) -> dict[VertexId, Box]:
             if isinstance(spec, MultiJoin):
                 known = found.get(vertex.id)
                 queries = (*(known.queries if known else ()), query.query)
-                found[vertex.id] = Box(shape_of(spec), labels_of(spec), queries, window_of(spec), max(1, buckets))
+                cells = running.cells(vertex.id, buckets)
+                found[vertex.id] = Box(shape_of(spec, cells), labels_of(spec), queries, window_of(spec), cells)
     return found
 
 
-def shape_of(spec: MultiJoin) -> Shape:
-    """Return what a join joins, as port numbers."""
+def shape_of(spec: MultiJoin, buckets: int = 1) -> Shape:
+    """Return what a join joins, as port numbers; in a grid, of so many buckets."""
     classes = tuple(tuple(port for port, expr in enumerate(members) if expr is not None) for members in spec.classes)
     owners = {name: port for port, names in enumerate(spec.names) for name in names}
     terms = (port_set({owners[name] for name in columns(term) if name in owners}) for term in spec.terms)
     between = tuple(ports for ports in terms if ports & (ports - 1))
-    return Shape(len(spec.inputs), classes, between, tuple(sorted(spec.conditions)))
+    grid = () if spec.cells is None else spec.cells.sizes(buckets)
+    return Shape(len(spec.inputs), classes, between, tuple(sorted(spec.conditions)), grid)
 
 
 def labels_of(spec: MultiJoin) -> tuple[str, ...]:

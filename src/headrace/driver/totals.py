@@ -25,6 +25,8 @@ from headrace.engine.statistics import (
 )
 from headrace.graph.graph import Arc
 from headrace.model.time import MILLISECOND
+from headrace.operators.multijoin.seen import merged_boxes
+from headrace.operators.specs import MultiJoin
 from headrace.storage.requests import added
 from headrace.worker.wire import GuardSeen, Report
 
@@ -61,6 +63,7 @@ class Totals:
             if name in self._streams:
                 self._streams[name].forget_times()
         self._count_vertices(reports)
+        self._count_once(reports, running)
         self._forget_vertices(running)
         self._count_streams(reports)
         queries = _with_results(before.queries, results, failed or {})
@@ -105,6 +108,18 @@ class Totals:
                     self._vertices.setdefault(name, VertexCounts()).add(counts)
         for name, peak in peaks.items():
             self._vertices[name].peak = max(peak, self._vertices[name].peak)
+
+    def _count_once(self, reports: Sequence[Report], running: Running) -> None:
+        """Count the tuples that joins in a grid take once, although several cells have taken them."""
+        taken = merged_boxes(report.boxes for report in reports)
+        if not taken:
+            return
+        buckets = sum(len(report.buckets) for report in reports)
+        for vertex in (vertex for query in running.queries for vertex in query.graph if vertex.id in taken):
+            if isinstance(vertex.spec, MultiJoin) and vertex.spec.cells is not None:
+                counts = [port.taken for port in taken.pop(vertex.id).ports]
+                once = vertex.spec.cells.once(counts, running.cells(vertex.id, buckets))
+                self._vertices[vertex.id].tuples_in -= sum(counts) - once
 
     def _count_streams(self, reports: Sequence[Report]) -> None:
         for report in reports:

@@ -248,7 +248,9 @@ class _Lowering:
 
     def _multi_join(self, node: nodes.MultiJoin, expiry: bool) -> Vertex:
         schemas = tuple(part.schema for part in node.inputs)
-        spec = specs.MultiJoin(schemas, node.names, node.extents, node.classes, node.terms, expiry, node.labels)
+        spec = specs.MultiJoin(
+            schemas, node.names, node.extents, node.classes, node.terms, expiry, node.labels, node.grid
+        )
         parts = zip(node.inputs, node.extents, strict=True)
         return self.add(spec, *(self.lower(part, expiry=extent is None) for part, extent in parts))
 

@@ -6,6 +6,9 @@ a bucket already. Otherwise the pages go out through an `Exchange` and come back
 A vertex of the ingest whose work can wait may be deferred to the keyed stage, where what it has to do is kept until
 there is time for it.
 
+A join of inputs with different keys may run in a grid: each input is routed to the cells that have its keys, from the
+ingest or through an exchange.
+
 Tuples with equal keys have equal hashes, and a hash belongs to a parcel. Which bucket has which parcel is said by the
 allotment of a vertex, which vertices behind it inherit: vertices that share a bucket share the allotment.
 """
@@ -21,8 +24,10 @@ from msgspec import Struct
 
 from headrace.graph.graph import Graph, Vertex, VertexId
 from headrace.model.expressions.expression import Expr
+from headrace.model.grid import Grid
 from headrace.model.streams import exchange_scan, exchange_stream, exchange_vertex
 from headrace.operators import specs
+from headrace.operators.endpoints import GridPort
 from headrace.operators.partitioning import KeyClass, Keys, in_class, single_classes
 
 #: How a vertex's output lies over the buckets: by a key of each class, all in one bucket (), or in no known way (None).
@@ -123,6 +128,8 @@ class _Placer:
                 self._add_ingest(vertex, tuple(streams))
             elif vertex.spec.is_stateless:
                 self._add_stateless(vertex)
+            elif isinstance(vertex.spec, specs.MultiJoin) and vertex.spec.cells is not None:
+                self._add_grid(vertex, vertex.spec, vertex.spec.cells)
             else:
                 self._add_stateful(vertex)
         return Placement(Graph(tuple(self.ingest.values())), Graph(tuple(self.keyed.values())), self.lays)
@@ -173,6 +180,23 @@ class _Placer:
         self._add_keyed(vertex, tuple(inputs), output, allotment)
         self.lays[vertex.id] = Lay(tuple(lay), allotment)
 
+    def _add_grid(self, vertex: Vertex, spec: specs.MultiJoin, grid: Grid) -> None:
+        """Add a join that runs in a grid. Each port has its own route, so that shedders act before tuples are copied.
+
+        How the output lies depends on the number of buckets, so nobody relies on it.
+        """
+        allotment = self.allotted.get(vertex.id, "")
+        inputs: list[VertexId] = []
+        lay: list[Keys] = []
+        for port, origin in enumerate(vertex.inputs):
+            keys = tuple(members[port] for members in spec.classes)
+            entrance = origin if origin in self.ingest else self._sent_on(origin)
+            cells = GridPort(grid, port, keys)
+            inputs.append(self._receive(entrance, None, allotment, grid=cells, reader=vertex.id))
+            lay.append(tuple(key for key in keys if key is not None))
+        self._add_keyed(vertex, tuple(inputs), None, allotment)
+        self.lays[vertex.id] = Lay(tuple(lay), allotment)
+
     def _allotment(self, vertex: Vertex) -> str:
         """Return the allotment of a vertex with state: its own, or that of the first input that lies somewhere.
 
@@ -216,20 +240,33 @@ class _Placer:
         self.parts[vertex.id] = part
         self.allotments[vertex.id] = allotment
 
-    def _receive(self, origin: VertexId, keys: Keys | None, allotment: str = "") -> VertexId:
-        spec = specs.Receive(origin, self.streams[origin], keys, allotment)
-        digest = hashlib.blake2b(msgspec.json.encode(keys), digest_size=4).hexdigest()
+    def _receive(
+        self,
+        origin: VertexId,
+        keys: Keys | None,
+        allotment: str = "",
+        *,
+        grid: GridPort | None = None,
+        reader: VertexId = "",
+    ) -> VertexId:
+        spec = specs.Receive(origin, self.streams[origin], keys, allotment, grid)
+        route = keys if grid is None else (grid, reader)
+        digest = hashlib.blake2b(msgspec.json.encode(route), digest_size=4).hexdigest()
         name = f"{origin}{_AT}{digest}{_BY}{allotment}" if allotment else f"{origin}{_AT}{digest}"
         self._add_keyed(Vertex(name, spec), (), None if keys is None else single_classes(keys), allotment)
         return name
 
     def _exchange(self, origin: VertexId, keys: tuple[Expr, ...], allotment: str) -> VertexId:
+        return self._receive(self._sent_on(origin), keys, allotment)
+
+    def _sent_on(self, origin: VertexId) -> VertexId:
+        """Send the output of a keyed vertex back to the ingest; return the scan by which it comes."""
         out = exchange_vertex(origin)
         if out not in self.keyed:
             self._add_keyed(Vertex(out, specs.Exchange(origin)), (origin,), None)
         back = Vertex(exchange_scan(origin), specs.Scan(exchange_stream(origin), ()))
         self._add_ingest(back, (exchange_stream(origin),))
-        return self._receive(back.id, keys, allotment)
+        return back.id
 
 
 def _lies_by(part: tuple[KeyClass, ...], keys: Keys) -> bool:

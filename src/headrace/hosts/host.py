@@ -38,6 +38,10 @@ class Deployment(Protocol):
         """Return the numbers of so many buckets, those in use first; none if it has not started, and will choose."""
         ...
 
+    def expected_buckets(self) -> int:
+        """Return how many buckets there are, or will be when it has started."""
+        ...
+
     def send(self, *commands: Command) -> None:
         """Append commands; they take effect together, at the next micro-batch."""
         ...

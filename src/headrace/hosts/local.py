@@ -128,6 +128,9 @@ class LocalDeployment:
         in_use = self.intake.deployments.newest().in_use(self.buckets)
         return [*in_use, *(number for number in range(count) if number not in in_use)][:count]
 
+    def expected_buckets(self) -> int:
+        return len(self.buckets)
+
     def send(self, *commands: Command) -> None:
         self.intake.deployments.log.append(*commands)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.expressions.text import format_name
+from headrace.model.grid import Grid
 from headrace.model.page import Element, Page
 from headrace.model.stint import Stint
 from headrace.operators.operator import Operator
@@ -52,19 +53,34 @@ class Scan(_Edge, frozen=True, tag="scan"):
         return f"scan {self.stream}{columns}{numbers}{stint}"
 
 
+class GridPort(Struct, frozen=True):
+    """A port of a join in a grid, with its key in each dimension; None: its tuples go to all cells along it."""
+
+    grid: Grid
+    port: int
+    keys: tuple[Expr | None, ...]
+
+
 class Receive(_Edge, frozen=True, tag="receive"):
     """The output of ingest vertex `origin` that comes to this bucket, routed by `keys` (None: to any bucket).
 
     Its bound is the least bound of the streams it stems from. Empty `keys`: everything goes to one bucket. `allotment`
-    names the table that says which bucket has which parcel of the keys; empty: none, the hash decides.
+    names the table that says which bucket has which parcel of the keys; empty: none, the hash decides. Tuples for a
+    port of a join that runs in a `grid` go to all cells that have their keys.
     """
 
     origin: str
     streams: tuple[str, ...]
     keys: tuple[Expr, ...] | None
     allotment: str = ""
+    grid: GridPort | None = None
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
+        if self.grid is not None:
+            known = [key for key in self.grid.keys if key is not None]
+            if len(known) == len(self.grid.keys):
+                return f"receive in the cell of {listed(known)}"
+            return f"receive in all cells of {listed(known)}" if known else "receive in all cells"
         if self.keys is None:
             return "receive in any bucket"
         return f"receive by hash of {listed(self.keys)}" if self.keys else "receive in one bucket"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from msgspec import structs
 
 from headrace.model.expressions.expression import Call, Column, Expr, columns, conjunction, conjuncts, substitute, walk
 from headrace.model.python_function import calls_python
@@ -27,7 +30,17 @@ KEYS = (
 )
 
 
-def gather_joins(plan: Node) -> Node:
+#: Says of a join whose inputs have no key in common whether it runs in a grid: the weights of its inputs, or none. The
+#: second argument are the joins as they are written.
+ChooseGrid: TypeAlias = Callable[[nodes.MultiJoin, nodes.Join], tuple[int, ...]]
+
+
+def no_grid(box: nodes.MultiJoin, written: nodes.Join) -> tuple[int, ...]:
+    """Let no join run in a grid."""
+    return ()
+
+
+def gather_joins(plan: Node, choose_grid: ChooseGrid = no_grid) -> Node:
     """Put one MultiJoin for each tree of inner joins over time windows with three inputs or more.
 
     Before: Join INNER ... ON a.k = c.k           After: Join a with b with c ON a.k = b.k = c.k
@@ -41,13 +54,14 @@ def gather_joins(plan: Node) -> Node:
 
     Left as they are: other joins of two inputs, which have one plan only; outer joins, windows of rows and joins with a
     manner; joins whose conditions read the timestamp; joins without a key that all inputs have, which need an exchange
-    in between; and all before a union with a pace, where the order of arrival decides.
+    in between unless they run in a grid; and all before a union with a pace, where the order of arrival decides.
     """
-    return _Gathering().gather(plan)
+    return _Gathering(choose_grid).gather(plan)
 
 
 class _Gathering:
-    def __init__(self) -> None:
+    def __init__(self, choose_grid: ChooseGrid) -> None:
+        self._choose_grid = choose_grid
         self._done: dict[int, tuple[Node, Node]] = {}  # by identity: a plan may have a node in several places
 
     def gather(self, node: Node) -> Node:
@@ -60,10 +74,34 @@ class _Gathering:
             return node
         if isinstance(node, nodes.Join):
             flat = _flat_join(node)
-            box = None if flat is None else _box(flat)
+            box = None if flat is None else self._box(flat, node)
             if flat is not None and box is not None:
                 return _shown(replace_inputs(box, tuple(map(self.gather, box.inputs))), flat, node)
         return replace_inputs(node, tuple(map(self.gather, nodes.inputs(node))))
+
+    def _box(self, flat: _Flat, written: nodes.Join) -> nodes.MultiJoin | None:
+        """Return the node for joins, if there is more than one plan for them and their inputs can meet."""
+        box = _box(flat)
+        if box is None or not box.classes or any(None not in members for members in box.classes):
+            return box
+        connected = _box(replace(flat, leaves=tuple(flat.leaves[port] for port in _connected(box))))
+        assert connected is not None
+        weights = self._choose_grid(connected, written)
+        return structs.replace(connected, grid=weights) if weights else None
+
+
+def _connected(box: nodes.MultiJoin) -> list[int]:
+    """Return the inputs in an order in which each has a key in common with one before it, if there is such an order.
+
+    A join begins with the tree of its inputs in their order. Without a common key it would make a cross product.
+    """
+    having = [{port for port, expr in enumerate(members) if expr is not None} for members in box.classes]
+    order, rest = [0], list(range(1, len(box.inputs)))
+    while rest:
+        joined = (port for port in rest if any(port in ports and ports & set(order) for ports in having))
+        order.append(next(joined, rest[0]))
+        rest.remove(order[-1])
+    return order
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +112,10 @@ class Ungathered:
     why: str
 
 
-def ungathered(plan: Node) -> tuple[Ungathered, ...]:
+def ungathered(plan: Node, choose_grid: ChooseGrid = no_grid) -> tuple[Ungathered, ...]:
     """Return the joins of several inputs that are left as they are in a plan, each once."""
     found: dict[int, Ungathered] = {}
-    _find_ungathered(gather_joins(plan), found)
+    _find_ungathered(gather_joins(plan, choose_grid), found)
     return tuple(found.values())
 
 
@@ -129,7 +167,7 @@ def _hindrance(node: nodes.Join, joins: Sequence[nodes.Join]) -> str:
     flat = _flat_join(node)
     if flat is not None and len(flat.leaves) < len(_tree_of(node)[1]):
         return "an input is computed from joined columns before it is joined further"
-    return "no key is in all inputs, so tuples are distributed anew between the joins"
+    return "no key is in all inputs, so joined rows are exchanged between buckets (ALTER SYSTEM SET grid avoids that)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +291,7 @@ def _names(flat: _Flat) -> list[str]:
 
 
 def _box(flat: _Flat) -> nodes.MultiJoin | None:
-    """Return the node for joins, if there is more than one plan for them and a key that all inputs have."""
+    """Return the node for joins, if there is more than one plan for them."""
     if len(flat.leaves) < (2 if flat.is_movable else 3) or any(
         key.type not in KEYS for pair in flat.keys for key in pair
     ):
@@ -279,8 +317,6 @@ def _box(flat: _Flat) -> nodes.MultiJoin | None:
             firsts.setdefault(port, key)
         own = [_own(firsts[port], leaf) if port in firsts else None for port, leaf in enumerate(flat.leaves)]
         classes.append(tuple(own))
-    if classes and not any(None not in members for members in classes):
-        return None
     inputs, names = tuple(leaf.node for leaf in flat.leaves), tuple(leaf.names for leaf in flat.leaves)
     extents = tuple(leaf.extent for leaf in flat.leaves)
     return nodes.MultiJoin(inputs, names, extents, tuple(classes), tuple(dict.fromkeys(terms)), _labels(flat))

@@ -167,13 +167,14 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
         return Schema(self.left.schema.fields + renamed)
 
 
-class MultiJoin(Struct, frozen=True, tag="multi_join"):
+class MultiJoin(Struct, frozen=True, tag="multi_join", omit_defaults=True):
     """All combinations of one tuple of each input that are in their windows together: max(ts) <= min(expiry).
 
     It stands for the inner joins of one FROM clause, in whatever order they are made. A class has for each input an
     expression over it, or None: those that it has must be equal. `terms` are over output names and do not read the
     timestamp. A result is stamped with the largest timestamp, and expires with the first of its parts. An extent of
-    None means that the tuples of the input carry their own expiry. `labels` are the aliases of the inputs.
+    None means that the tuples of the input carry their own expiry. `labels` are the aliases of the inputs. Inputs
+    without a key that all of them have meet in a grid, where `grid` has the weight of each (`model.grid`).
     """
 
     inputs: tuple[Node, ...]
@@ -182,6 +183,7 @@ class MultiJoin(Struct, frozen=True, tag="multi_join"):
     classes: tuple[tuple[Expr | None, ...], ...]
     terms: tuple[Expr, ...]
     labels: tuple[str, ...]
+    grid: tuple[int, ...] = ()
 
     @property
     def schema(self) -> Schema:

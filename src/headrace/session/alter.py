@@ -13,6 +13,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    Grid,
     MemoryLimit,
     Optimizer,
     Scheduler,
@@ -30,7 +31,7 @@ from headrace.model.time import DAY, MILLISECOND, parse_duration
 from headrace.operators.feedback.reach import REACHES
 
 #: Settings that are the same for all queries.
-OF_SYSTEM = frozenset({"fairness", "eligibility", "budget", "ets", "feedback", "memory", "balancing"})
+OF_SYSTEM = frozenset({"fairness", "eligibility", "budget", "ets", "feedback", "memory", "balancing", "grid"})
 #: The least and the greatest budget (microseconds): less would not cover the choice of what runs.
 MIN_BUDGET, MAX_BUDGET = MILLISECOND, DAY
 #: Settings that only a query has.
@@ -176,6 +177,14 @@ def _balancing(text: str) -> Balancing:
             raise NameFault(f"balancing cannot be {text!r}", hint="choose 'auto' or 'off'")
 
 
+def _grid(text: str) -> Grid:
+    match text.strip().lower():
+        case "auto" | "on" | "off" as mode:
+            return Grid(mode)
+        case _:
+            raise NameFault(f"grid cannot be {text!r}", hint="choose 'auto', 'on' or 'off'")
+
+
 def _shedding(text: str) -> ShedShare:
     if text.lower() in ("auto", "off"):
         return ShedShare(None if text.lower() == "auto" else 0.0)
@@ -209,4 +218,5 @@ SETTINGS: Mapping[str, Callable[[str], Setting]] = {
     "optimizer": _optimizer,
     "memory": _memory,
     "balancing": _balancing,
+    "grid": _grid,
 }

@@ -6,7 +6,7 @@ reader it is a scan of a stream whose name no user can write, until that plan is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -33,7 +33,7 @@ from headrace.model.events.growth import growing
 from headrace.model.page import Page
 from headrace.model.streams import Side, base_stream, side_stream
 from headrace.optimizer.condensing import condense_joins
-from headrace.optimizer.gathering import gather_joins
+from headrace.optimizer.gathering import ChooseGrid, gather_joins, no_grid
 from headrace.optimizer.keeping import keep
 from headrace.optimizer.optimizer import best
 from headrace.optimizer.shedding.prepare import prepare_for_shedding
@@ -151,11 +151,14 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
     return prepare_for_shedding(plan_query(query, catalog), query.qos)
 
 
-def command_for(query: Query, plan: Node, catalog: Catalog, reaction: Reaction | None = None) -> AddQuery:
+def command_for(
+    query: Query, plan: Node, catalog: Catalog, reaction: Reaction | None = None, *, choose_grid: ChooseGrid = no_grid
+) -> AddQuery:
     """Check the sinks and the Python code of a query or rule, and return the command that starts it."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
-    graph = graph_of(prepare_for_shedding(plan, query.qos), query.name, catalog, numbered=reaction is not None)
+    prepared, is_numbered = prepare_for_shedding(plan, query.qos), reaction is not None
+    graph = graph_of(prepared, query.name, catalog, numbered=is_numbered, choose_grid=choose_grid)
     check_code(graph)
     return AddQuery(
         query.name,
@@ -189,22 +192,25 @@ def streams_read(plan: Node, catalog: Catalog) -> tuple[Stream, ...]:
     return tuple(stream for name in sorted(bases) if isinstance(stream := catalog.find(name), Stream))
 
 
-def graph_of(plan: Node, name: str, catalog: Catalog, *, numbered: bool = False) -> Graph:
+def graph_of(
+    plan: Node, name: str, catalog: Catalog, *, numbered: bool = False, choose_grid: ChooseGrid = no_grid
+) -> Graph:
     """Return the graph of a plan with the tables that it joins.
 
-    `numbered` keeps the position of tuples in their stream, if it has positions.
+    `numbered` keeps the position of tuples in their stream, if it has positions. `choose_grid` says which joins of
+    streams without a common key run in a grid.
     """
     tables = _tables(plan, catalog)
     rows = {table.name: Page(read_table(table)).encode() for table in tables if not table.refresh}
     versioned = {table.name: table_key(table) for table in tables if table.refresh}
-    return lower(_as_run(plan, catalog), name, rows, numbered=numbered, versioned=versioned)
+    return lower(_as_run(plan, catalog, choose_grid), name, rows, numbered=numbered, versioned=versioned)
 
 
-def _as_run(plan: Node, catalog: Catalog) -> Node:
+def _as_run(plan: Node, catalog: Catalog, choose_grid: ChooseGrid) -> Node:
     """Return the plan with joins as one operator each, and tuples condensed before them where many come at once."""
     known = ((name, catalog.find(name)) for name in streams_of(plan))
     alike = {name for name, stream in known if isinstance(stream, Stream) and stream.timing is Timing.INTERNAL}
-    return condense_joins(gather_joins(plan), alike)
+    return condense_joins(gather_joins(plan, choose_grid), alike)
 
 
 def warnings_of(plan: Node) -> tuple[str, ...]:
@@ -230,13 +236,17 @@ def explain(
     counters: Mapping[VertexId, VertexStatistics] | None = None,
     deferrals: Iterable[Deferral] = (),
     running: tuple[AddQuery | None, Mapping[VertexId, UseTree]] = (None, {}),
+    *,
+    choose_grid: ChooseGrid = no_grid,
+    cells: Callable[[VertexId], int] = lambda vertex: 1,
 ) -> str:
     """Return plan and graph as text or JSON; with `counters`, those of each operator, by what it computes.
 
     `deferrals` are in force: such operators run in the buckets. `running` is the query as it runs, and the trees of
-    joins.
+    joins. `cells` says among how many buckets a vertex is divided.
     """
-    graph, plan, written = graph_of(plan, "query", catalog), _as_run(plan, catalog), plan
+    graph = graph_of(plan, "query", catalog, choose_grid=choose_grid)
+    plan, written = _as_run(plan, catalog, choose_grid), plan
     if form == "json":
         return redact(msgspec.json.format(msgspec.json.encode({"plan": plan, "graph": graph})).decode())
     deferred = {deferral.vertex: deferral for deferral in deferrals}
@@ -245,7 +255,7 @@ def explain(
         for name, counts in (counters or {}).items()
     }
     warnings = "".join(f"\n\nwarning: {warning}" for warning in warnings_of(plan))
-    joins = explain_joins(written, graph, *running)
+    joins = explain_joins(written, graph, *running, choose_grid=choose_grid, cells=cells)
     shown = f"plan\n{explain_plan(plan)}\n\n{explain_graph(graph, notes, deferred.values())}"
     return redact(shown + (f"\n\n{joins}" if joins else "") + warnings)
 

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from headrace.commands.command import AddQuery, UseTree
 from headrace.control.planning import labels_of
 from headrace.graph.graph import Graph, VertexId
 from headrace.model.expressions.text import format_expr
+from headrace.model.grid import Grid
 from headrace.model.join_tree import Tree, format_tree, late_ports, left_deep
 from headrace.operators.multijoin.spec import MultiJoin
-from headrace.optimizer.gathering import ungathered
+from headrace.optimizer.gathering import ChooseGrid, ungathered
 from headrace.plan.nodes import Node
 
 
-def explain_joins(plan: Node, graph: Graph, query: AddQuery | None, trees: Mapping[VertexId, UseTree]) -> str:
+def explain_joins(
+    plan: Node,
+    graph: Graph,
+    query: AddQuery | None,
+    trees: Mapping[VertexId, UseTree],
+    *,
+    choose_grid: ChooseGrid,
+    cells: Callable[[VertexId], int],
+) -> str:
     """Return the trees of a graph's joins, those in force if it is that of a query that runs, and what has no others.
 
-    Nothing if it has no join of three inputs or more.
+    Nothing if it has no join of three inputs or more. `cells` says among how many buckets a vertex is divided.
     """
     running = {vertex.spec: vertex.id for vertex in (() if query is None else query.graph)}
     parts: list[str] = []
@@ -29,9 +38,20 @@ def explain_joins(plan: Node, graph: Graph, query: AddQuery | None, trees: Mappi
             tree = left_deep(range(len(labels))) if used is None else used.tree
             verb = "runs" if spec in running else "begins"
             lines = [f"join {verb} as {format_tree(tree, labels)}", *_drawn(tree, labels), *_tested(tree, spec)]
+            lines += [] if spec.cells is None else _cells(spec.cells, labels, cells(running.get(spec, "")))
             parts.append("\n".join(lines))
-    parts += [f"{', '.join(kept.labels)} are joined in the order of FROM: {kept.why}" for kept in ungathered(plan)]
+    for kept in ungathered(plan, choose_grid):
+        parts.append(f"{', '.join(kept.labels)} are joined in the order of FROM: {kept.why}")
     return "\n\n".join(parts)
+
+
+def _cells(grid: Grid, labels: tuple[str, ...], buckets: int) -> Iterator[str]:
+    """Yield a line that says how many copies of the tuples of each input there are, by the number of buckets."""
+    sizes = " x ".join(map(str, grid.sizes(buckets)))
+    copies = [(label, grid.copies((port,), buckets)) for port, label in enumerate(labels)]
+    sent = ", ".join(f"of {label} to {count} of them" for label, count in copies if count > 1)
+    word = "1 bucket" if buckets == 1 else f"{buckets} buckets"
+    yield f"  in a grid of {sizes} cells on {word}" + (f"; each tuple {sent}" if sent else "")
 
 
 def _tested(tree: Tree, spec: MultiJoin) -> Iterator[str]:

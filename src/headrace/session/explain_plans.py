@@ -90,19 +90,22 @@ def _explain(
 ) -> JoinPlans:
     spec = vertex.spec
     assert isinstance(spec, MultiJoin)
-    known = _known(vertex, query.graph, running, views.get(vertex.id), rates)
+    cells = running.cells(vertex.id, buckets)
+    known = _known(vertex, query.graph, running, views.get(vertex.id), rates, cells)
     model, names = Model(known.facts.graph, known.costs), labels_of(spec)
     now = model.plan(known.tree)
     plans = list(search(model, exact_up_to=EXACT_ASKED))
     best = choose(plans, known.limits)
     if all(canonical(plan.tree) != canonical(now.tree) for plan in plans):
         plans.append(now)
-    rows = [_row(plan, now, best, model, known, spec, names, buckets) for plan in plans]
+    rows = [_row(plan, now, best, model, known, spec, names, cells) for plan in plans]
     mode = "off, the plan is fixed" if query.query in running.fixed_plans else running.optimizer_of(query.query)
     return JoinPlans(spec.describe(), mode, _assumptions(vertex, views, known.facts), tuple(rows))
 
 
-def _known(vertex: Vertex, graph: Graph, running: Running, view: View | None, rates: Mapping[str, float]) -> _Known:
+def _known(
+    vertex: Vertex, graph: Graph, running: Running, view: View | None, rates: Mapping[str, float], buckets: int
+) -> _Known:
     spec = vertex.spec
     assert isinstance(spec, MultiJoin)
     used = running.trees.get(vertex.id)
@@ -112,7 +115,7 @@ def _known(vertex: Vertex, graph: Graph, running: Running, view: View | None, ra
     seconds = [ENDLESS if extent is None or extent.span is None else extent.span / 1e6 for extent in spec.extents]
     per_port = [max(rates.get(_stream(graph, name), RATE), 1e-6) for name in vertex.inputs]
     held = [rate * max(window, 0.001) for rate, window in zip(per_port, seconds, strict=True)]
-    facts = assumed(shape_of(spec), per_port, held, WIDTH)
+    facts = assumed(shape_of(spec, buckets), per_port, held, WIDTH)
     return _Known(facts, COSTS, Limits(), used.tree if used else left_deep(range(len(spec.inputs))), "")
 
 

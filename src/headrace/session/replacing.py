@@ -14,6 +14,7 @@ from headrace.graph.graph import Graph, Vertex
 from headrace.graph.incarnations import meaning_of
 from headrace.graph.naming import Names
 from headrace.operators.specs import Output
+from headrace.optimizer.gathering import ChooseGrid
 from headrace.optimizer.keeping import keep, stateful_parts
 from headrace.optimizer.shedding.prepare import prepare_for_shedding
 from headrace.plan.nodes import Node
@@ -51,7 +52,7 @@ class Kept:
         return Listing(("operator", "state"), (*rows, *readers))
 
 
-def with_state(query: Query, plan: Node, transaction: Transaction) -> tuple[Query, Node]:
+def with_state(query: Query, plan: Node, transaction: Transaction, choose_grid: ChooseGrid) -> tuple[Query, Node]:
     """Return a query and its plan so that it runs as many operators as possible of the one that it replaces."""
     known, running = replaced_by(query, transaction)
     if known is None or running is None:
@@ -61,7 +62,8 @@ def with_state(query: Query, plan: Node, transaction: Transaction) -> tuple[Quer
     texts = (known.text, *known.basis) if has_run else known.basis
     plans = plans_of(known, texts, transaction.catalog)
     kept = keep(plan, plans)
-    if _shared(kept, query, running, transaction.catalog) <= _shared(plan, query, running, transaction.catalog):
+    shared = [_shared(each, query, running, transaction.catalog, choose_grid) for each in (kept, plan)]
+    if shared[0] <= shared[1]:
         return query, plan
     parts = stateful_parts(kept)
     used = [text for text, old in zip(texts, plans, strict=True) if any(part in parts for part in stateful_parts(old))]
@@ -89,9 +91,9 @@ def compare(graph: Graph, running: AddQuery | None, readers: Iterable[str] = ())
     return Kept(kept, empty, tuple(before[vertex.id] for vertex in gone), tuple(readers))
 
 
-def _shared(plan: Node, query: Query, running: AddQuery, catalog: Catalog) -> int:
+def _shared(plan: Node, query: Query, running: AddQuery, catalog: Catalog, choose_grid: ChooseGrid) -> int:
     """Return how many operators with state a plan has in common with what runs."""
-    graph = graph_of(prepare_for_shedding(plan, query.qos), query.name, catalog)
+    graph = graph_of(prepare_for_shedding(plan, query.qos), query.name, catalog, choose_grid=choose_grid)
     return len(compare(graph, running).kept)
 
 

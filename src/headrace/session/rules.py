@@ -26,6 +26,7 @@ from headrace.model.option import Option
 from headrace.model.schema import Field, Schema
 from headrace.model.time import format_duration, parse_duration
 from headrace.model.types import Type
+from headrace.optimizer.gathering import ChooseGrid, no_grid
 from headrace.plan.binding.rule import BoundRule
 from headrace.session.compile import command_for, plan_event, plan_rule, rule_statement
 from headrace.session.outcome import Message, format_warnings
@@ -36,22 +37,27 @@ Functions = Collection[str]
 
 
 def create_rule(
-    statement: rules.CreateRule, transaction: Transaction, functions: Functions, admit: Callable[[AddQuery], None]
+    statement: rules.CreateRule,
+    transaction: Transaction,
+    functions: Functions,
+    admit: Callable[[AddQuery], None],
+    grid_of: Callable[[Rule], ChooseGrid],
 ) -> None:
     """Check a rule and run it from the next micro-batch on.
 
-    One that exists unchanged stays. `admit` may refuse to run it.
+    One that exists unchanged stays. `admit` may refuse to run it. `grid_of` says which joins that it reads run in a
+    grid.
     """
     catalog = transaction.catalog
     if not (statement.if_not_exists and catalog.has_rule(statement.name.text)):
         define_inline(statement, transaction)
     bound = plan_rule(statement, catalog)
     rule = _rule(statement, bound, catalog, functions)
-    name = rule.name
+    name, choose_grid = rule.name, grid_of(rule)
     if catalog.has_rule(name) and (statement.if_not_exists or _same(rule, catalog.rule(name))):
         transaction.outcomes.append(lambda: Message(f"rule {name} already exists{transaction.failure_note(name)}"))
         rule = catalog.rule(name)
-        if transaction.is_deployed_by(_command(rule, bound, catalog)) or statement.if_not_exists:
+        if transaction.is_deployed_by(_command(rule, bound, catalog, choose_grid)) or statement.if_not_exists:
             return
     else:
         if statement.or_replace:
@@ -61,7 +67,7 @@ def create_rule(
         transaction.entries.append(Entry(statement.text, rule))
         warnings = format_warnings((*rule.warnings, *rule_secret_warnings(rule)))
         transaction.outcomes.append(lambda: Message(f"rule {name} created{warnings}"))
-    command = _command(rule, bound, catalog)
+    command = _command(rule, bound, catalog, choose_grid)
     admit(command)
     transaction.run(command, [rule.event])
 
@@ -95,7 +101,7 @@ def enable_rule(statement: rules.EnableRule, transaction: Transaction) -> None:
     has_failed = any(failed.query == rule.name for failed in transaction.deployed.failed)
     if rule.name in transaction.running or (has_failed and statement.on):  # else it is only read from the journal
         transaction.run(
-            _command(changed, plan_rule(rule_statement(rule), catalog), catalog), [rule.event], goes_on=True
+            _command(changed, plan_rule(rule_statement(rule), catalog), catalog, no_grid), [rule.event], goes_on=True
         )
     transaction.outcomes.append(lambda: Message(f"rule {rule.name} {'enabled' if statement.on else 'disabled'}"))
 
@@ -289,8 +295,9 @@ def _own_part(connector: Connector, rule: str) -> Connector:
     )
 
 
-def _command(rule: Rule, bound: BoundRule, catalog: Catalog) -> AddQuery:
-    command = command_for(Query(rule.name, "", rule.columns, rule.sinks), bound.plan, catalog, rule.reaction)
+def _command(rule: Rule, bound: BoundRule, catalog: Catalog, choose_grid: ChooseGrid) -> AddQuery:
+    query = Query(rule.name, "", rule.columns, rule.sinks)
+    command = command_for(query, bound.plan, catalog, rule.reaction, choose_grid=choose_grid)
     return msgspec.structs.replace(command, definition=digest_of(rule))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
 from headrace.catalog.definitions import Connector, Query, Table, Timing
-from headrace.catalog.references import learn_references, references
+from headrace.catalog.references import learn_references, references, references_of
 from headrace.commands.command import AddQuery, SendFeedback
 from headrace.commands.rebucketing import rebucketing
 from headrace.driver.deployed import Deployments
@@ -46,6 +47,7 @@ from headrace.session.explain_plans import explain_plans, format_plans, plans_as
 from headrace.session.feedback import feedback_command
 from headrace.session.forecast import forecast_together, measured
 from headrace.session.frontiers import reset_frontier
+from headrace.session.grids import GridChoice
 from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.parcels import buckets_said, move, read_count, show_parcels
@@ -152,13 +154,19 @@ class Statements:
         if isinstance(statement, statements.Select) and is_on_tables(statement.select, catalog):
             return [explain_on_tables(statement.select, statement.text, catalog)]
         if isinstance(statement, statements.Select):
-            return [explain(plan_select(statement.select, statement.text, catalog), form, catalog)]
+            plan = plan_select(statement.select, statement.text, catalog)
+            grid = self._choose_grid(transaction, "", references_of(statement.select).relations)
+            return [explain(plan, form, catalog, choose_grid=grid, cells=self._cells(transaction))]
         if isinstance(statement, statements.Explain):
             chosen = statement.form if form == "text" else form
-            return [explain(plan_target(statement.target, statement.text, catalog), chosen, catalog)]
+            plan = plan_target(statement.target, statement.text, catalog)
+            grid = self._grid_of(statement, transaction)
+            return [explain(plan, chosen, catalog, choose_grid=grid, cells=self._cells(transaction))]
         shown = []
         if isinstance(statement, statements.CreateQuery):
-            shown.append(explain(plan_select(statement.select, statement.text, catalog), form, catalog))
+            plan = plan_select(statement.select, statement.text, catalog)
+            grid = self._choose_grid(transaction, statement.name.text, references_of(statement.select).relations)
+            shown.append(explain(plan, form, catalog, choose_grid=grid, cells=self._cells(transaction)))
         elif isinstance(statement, rules.CreateRule):
             define_inline(statement, transaction)
             shown.append(explain(plan_rule(statement, catalog).plan, form, catalog))
@@ -212,15 +220,18 @@ class Statements:
     ) -> tuple[Query, AddQuery, Kept | None]:
         """Return the definition of a query, the command that starts it, and what it keeps of the one it replaces."""
         order = result_order(statement.options)
+        grid = self._choose_grid(transaction, statement.name.text, references_of(statement.select).relations)
         plan = plan_select(statement.select, statement.text, transaction.catalog, ordered=order)
         check_secrets(*statement.sinks)
         query = define_query(statement, plan.schema)
         running = transaction.running.get(query.name) if statement.or_replace else None
         if running is not None:
-            query, plan = with_state(query, plan, transaction)
-        command = msgspec.structs.replace(command_for(query, plan, transaction.catalog), definition=digest_of(query))
+            query, plan = with_state(query, plan, transaction, grid)
+        command = command_for(query, plan, transaction.catalog, choose_grid=grid)
+        command = msgspec.structs.replace(command, definition=digest_of(query))
         if statement.stint is not None:
-            command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now())
+            watched = self._choose_grid(transaction, "", query.watched)
+            command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now(), watched)
         if running is None:
             return query, command, None
         readers = transaction.catalog.readers(query.name)
@@ -239,12 +250,19 @@ class Statements:
         sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
         learn_references(statement.select_text, statement.select)
         query = Query(name, statement.select_text, plan.schema, sinks)
-        command = command_for(query, plan, transaction.catalog)
+        grid = self._choose_grid(transaction, name, references(query.text).relations)
+        command = command_for(query, plan, transaction.catalog, choose_grid=grid)
         transaction.start(command, references(query.text).relations)
 
     def _create_rule(self, statement: rules.CreateRule, transaction: Transaction) -> None:
         functions = self._deployment.delivery.reactions.functions
-        create_rule(statement, transaction, functions, lambda command: self._admit(command, statement, transaction))
+        create_rule(
+            statement,
+            transaction,
+            functions,
+            lambda command: self._admit(command, statement, transaction),
+            lambda rule: self._choose_grid(transaction, rule.name, [rule.event]),
+        )
 
     def _admit(
         self, command: AddQuery, statement: statements.CreateQuery | rules.CreateRule, transaction: Transaction
@@ -304,6 +322,32 @@ class Statements:
         """Return the numbers of the buckets with which the checkpoint began; none before the first query has."""
         return self._deployment.buckets
 
+    def _choose_grid(self, transaction: Transaction, name: str, reads: Iterable[str]) -> GridChoice:
+        """Return which joins of a query run in a grid; it has those of the query of its name and of those it reads."""
+        others = (transaction.running.get(other) for other in (name, *transaction.catalog.queries_in(reads)))
+        return GridChoice(
+            transaction.deployed.grid,
+            self._count_of_buckets(transaction),
+            self._measured(transaction).rates,
+            [query.graph for query in others if query is not None],
+        )
+
+    def _count_of_buckets(self, transaction: Transaction) -> int:
+        """Return among how many buckets keys are divided, or will be."""
+        return len(transaction.deployed.in_use(self._buckets())) or self._deployment.expected_buckets()
+
+    def _cells(self, transaction: Transaction) -> Callable[[VertexId], int]:
+        """Return a function that says among how many buckets a vertex is divided, or would be."""
+        return partial(transaction.deployed.cells, buckets=self._count_of_buckets(transaction))
+
+    def _grid_of(self, statement: statements.Explain, transaction: Transaction) -> GridChoice:
+        """Return the same for the target of an EXPLAIN."""
+        if not isinstance(statement.target, Name):
+            return self._choose_grid(transaction, "", references_of(statement.target).relations)
+        known = transaction.catalog.get(statement.target.text)
+        reads = references(known.text).relations if isinstance(known, Query) else ()
+        return self._choose_grid(transaction, statement.target.text, reads)
+
     def _show(self, statement: statements.Show, transaction: Transaction) -> Outcome:
         if statement.what == "PARCELS":
             loads = self._deployment.control.balancer.loads
@@ -350,7 +394,17 @@ class Statements:
         deferrals = transaction.deployed.deferrals if statement.analyze else ()
         name = statement.target.text if isinstance(statement.target, Name) else ""
         running = transaction.running.get(name), transaction.deployed.trees
-        shown = explain(plan, statement.form, transaction.catalog, counters, deferrals, running)
+        grid = self._grid_of(statement, transaction)
+        shown = explain(
+            plan,
+            statement.form,
+            transaction.catalog,
+            counters,
+            deferrals,
+            running,
+            choose_grid=grid,
+            cells=self._cells(transaction),
+        )
         transaction.outcomes.append(lambda: Message(shown))
 
     def _counters(self, statement: statements.Explain, transaction: Transaction) -> dict[VertexId, VertexStatistics]:
@@ -370,7 +424,8 @@ class Statements:
         else:
             plan = plan_target(statement.target, statement.text, transaction.catalog)
             name, options = (known.name, known.options) if isinstance(known, Query) else ("this query", {})
-            queries[name] = command_for(Query(name, "", plan.schema, (), options), plan, transaction.catalog)
+            made, grid = Query(name, "", plan.schema, (), options), self._grid_of(statement, transaction)
+            queries[name] = command_for(made, plan, transaction.catalog, choose_grid=grid)
         report = forecast_together(queries.values(), self._measured(transaction), speed=self._speed(), only=name)
         as_json = statement.form == "json"
         shown = msgspec.json.format(msgspec.json.encode(report)).decode() if as_json else format_report(report)
@@ -389,11 +444,12 @@ class Statements:
         if query is None:
             plan = plan_target(statement.target, statement.text, transaction.catalog)
             name = known.name if known is not None else "this query"
-            query = command_for(Query(name, "", plan.schema, ()), plan, transaction.catalog)
+            made, grid = Query(name, "", plan.schema, ()), self._grid_of(statement, transaction)
+            query = command_for(made, plan, transaction.catalog, choose_grid=grid)
         control = self._deployment.control
-        buckets = control.latest.buckets if control.latest is not None else 1
+        buckets = self._count_of_buckets(transaction)
         rates = self._measured(transaction).rates
-        joins = explain_plans(query, transaction.deployed, control.views, rates, max(1, buckets))
+        joins = explain_plans(query, transaction.deployed, control.views, rates, buckets)
         shown = plans_as_json(joins) if statement.form == "json" else format_plans(joins)
         transaction.outcomes.append(lambda: Message(shown))
 

@@ -19,11 +19,14 @@ from headrace.language.syntax.stints import StintClause
 from headrace.model.expressions.expression import Literal
 from headrace.model.stint import Schedule, Stint
 from headrace.model.types import Type
+from headrace.optimizer.gathering import ChooseGrid, no_grid
 from headrace.plan.nodes import Node, Project, Scan
 from headrace.session.compile import graph_of, plan_query, streams_read
 
 
-def with_activation(command: AddQuery, clause: StintClause, catalog: Catalog, now: int) -> AddQuery:
+def with_activation(
+    command: AddQuery, clause: StintClause, catalog: Catalog, now: int, choose_grid: ChooseGrid = no_grid
+) -> AddQuery:
     """Return the command that adds a query which starts and stops by itself.
 
     It has its first stint, or is off until something starts it.
@@ -31,7 +34,8 @@ def with_activation(command: AddQuery, clause: StintClause, catalog: Catalog, no
     watched = {word: name for word, name in (("START", clause.start_on), ("STOP", clause.stop_on)) if name is not None}
     plans = {word: _watch(name, catalog) for word, name in watched.items()}
     graphs: dict[str, Graph] = {
-        word: graph_of(plan, f"{command.query} {word}", catalog) for word, plan in plans.items()
+        word: graph_of(plan, f"{command.query} {word}", catalog, choose_grid=choose_grid)
+        for word, plan in plans.items()
     }
     streams = {
         stream.name: stream

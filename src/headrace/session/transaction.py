@@ -181,7 +181,7 @@ class Transaction:
         setting = setting_of(statement)
         if isinstance(setting, settings.ShedShare) and altered is not None and setting.share:
             check_shed_share(setting.share, altered, statement.value.span)
-        self.commands.append(Set(query, setting))
+        self.send(Set(query, setting))
         said = f"{statement.setting.text.lower()} set to {statement.value.text}"
         self.outcomes.append(lambda: Message(f"{'all queries' if query is None else query}: {said}"))
 

@@ -78,6 +78,7 @@ _GRAPH_STAYS_SET = (
     settings.Optimizer,
     settings.MemoryLimit,
     settings.Balancing,
+    settings.Grid,
 )
 
 

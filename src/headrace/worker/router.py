@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -12,7 +13,9 @@ from headrace.commands.allotments import PARCELS_PER_BUCKET
 from headrace.engine.shedding.shedders import Shedders
 from headrace.graph.graph import Vertex, VertexId
 from headrace.graph.place import counted_as, route_of
+from headrace.model.grid import strides
 from headrace.model.page import Page
+from headrace.operators.endpoints import GridPort
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Receive
@@ -88,9 +91,11 @@ class Router:
             yield from notes
             return
         rows = frames[0] if len(frames) == 1 else pl.concat(frames)
-        for bucket, part in self._divide(name, rows, self._routes[name]):
+        for buckets, part in self._divide(name, rows, self._routes[name]):
             for piece in part.iter_slices(self._page):
-                yield Row(bucket, Kind.PAGE, name, self._next_part(), piece.height, Page(piece).encode())
+                payload = Page(piece).encode()
+                for bucket in buckets:
+                    yield Row(bucket, Kind.PAGE, name, self._next_part(), piece.height, payload)
 
     def _staged(self, name: VertexId, frames: list[pl.DataFrame]) -> list[Row] | None:
         """Return notes of where the results are, if every query at the end of the route could stage them."""
@@ -134,17 +139,35 @@ class Router:
         table = self._tables.get(self._routes[name].allotment)
         return PARCELS_PER_BUCKET * len(self._in_use) if table is None else len(table)
 
-    def _divide(self, name: VertexId, rows: pl.DataFrame, route: Receive) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _divide(
+        self, name: VertexId, rows: pl.DataFrame, route: Receive
+    ) -> Iterator[tuple[tuple[int, ...], pl.DataFrame]]:
+        """Yield the rows of a route in parts, each with the buckets that it goes to."""
         table = self._tables.get(route.allotment, self._by_hash)
         if route.keys == () or len(self._buckets) == 1:
-            yield self._buckets[table[0]], rows
+            yield (self._buckets[table[0]],), rows
+        elif route.grid is not None:
+            yield from _deal(rows, route.grid, [self._buckets[place] for place in dict.fromkeys(table.tolist())])
         elif route.keys is None:
-            yield self._in_use[(self._task + self._sent) % len(self._in_use)], rows
+            yield (self._in_use[(self._task + self._sent) % len(self._in_use)],), rows
         else:
             hashes = hash_columns(evaluate(rows, route.keys))
             if self._is_counting:
                 self._count(name, hashes)
-            yield from divide(rows, places_of(hashes, table), self._buckets)
+            for bucket, part in divide(rows, places_of(hashes, table), self._buckets):
+                yield (bucket,), part
+
+
+def _deal(rows: pl.DataFrame, at: GridPort, buckets: Sequence[int]) -> Iterator[tuple[tuple[int, ...], pl.DataFrame]]:
+    """Split rows by the first of their cells in a grid; they go to the buckets of all of their cells."""
+    sizes = at.grid.sizes(len(buckets))
+    first = np.zeros(rows.height, np.int64)
+    for key, size, stride in zip(at.keys, sizes, strides(sizes), strict=True):
+        if key is not None and size > 1:
+            first += (hash_columns(evaluate(rows, (key,))) % np.uint64(size)).astype(np.int64) * stride
+    offsets = at.grid.offsets(at.port, len(buckets))
+    for cell, part in divide(rows, first, range(math.prod(sizes))):
+        yield tuple(buckets[cell + offset] for offset in offsets), part
 
 
 def places_among(buckets: Sequence[int], in_use: Sequence[int]) -> npt.NDArray[np.int64]:

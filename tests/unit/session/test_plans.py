@@ -223,6 +223,7 @@ def test_what_cannot_be_done_is_refused_with_its_reason(
         f"CREATE QUERY two AS SELECT x.v {two} INTO MEMORY; CREATE QUERY none AS SELECT v FROM a INTO MEMORY;"
         f"CREATE QUERY outer_ AS SELECT x.v {two} LEFT JOIN c [NOW] AS z ON x.k = z.k INTO MEMORY;"
         f"CREATE QUERY counted AS SELECT x.v {two} JOIN c [ROWS 3] AS z ON x.k = z.k INTO MEMORY;"
+        "ALTER SYSTEM SET grid = 'off';"
         f"CREATE QUERY apart AS SELECT x.v {two} JOIN c [NOW] AS z ON y.v = z.v INTO MEMORY;"
         f"CREATE QUERY ever AS SELECT x.v {two} JOIN c [UNBOUNDED] AS z ON y.k = z.k INTO MEMORY;"
     )
@@ -289,6 +290,7 @@ def test_explain_draws_the_tree_that_a_query_would_begin_with_and_the_one_that_r
     ],
 )
 def test_explain_says_why_joins_have_one_plan_only(session: Session, joins: str, said: str) -> None:
+    session.execute("ALTER SYSTEM SET grid = 'off'")
     assert said in explained(session, f"SELECT a.v AS x FROM {joins}")
 
 

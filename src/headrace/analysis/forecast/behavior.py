@@ -208,7 +208,10 @@ def _multi_join(spec: specs.MultiJoin, inputs: tuple[Input, ...], facts: Facts, 
     partners = [held / keys if math.isfinite(held) and math.isfinite(keys) else MATCHES for held in contents]
     passing = PASSING ** len(spec.terms)
     ports = range(len(inputs))
-    shares = tuple(passing * math.prod(partners[other] for other in ports if other != port) for port in ports)
+    if spec.grid:
+        shares = tuple(passing * _combinations(spec, port, contents, inputs, facts) for port in ports)
+    else:
+        shares = tuple(passing * math.prod(partners[other] for other in ports if other != port) for port in ports)
     lags = tuple(max(inputs[other].skew / inputs[other].speed for other in ports if other != port) for port in ports)
     values = {
         spec.columns(port)[name].name: known
@@ -224,6 +227,26 @@ def _multi_join(spec: specs.MultiJoin, inputs: tuple[Input, ...], facts: Facts, 
         kept_size=sum(origin.size for origin in inputs) / len(inputs) + _KEPT_BY_JOIN,
         values=values,
     )
+
+
+def _combinations(
+    spec: specs.MultiJoin, start: int, contents: Sequence[float], inputs: tuple[Input, ...], facts: Facts
+) -> float:
+    """Return how many combinations of the other inputs a tuple meets, if inputs share some of their keys only."""
+    having = [{port for port, expr in enumerate(members) if expr is not None} for members in spec.classes]
+    found, joined, rest = 1.0, {start}, {*range(len(inputs))} - {start}
+    while rest:
+        port = max(sorted(rest), key=lambda port: sum(port in ports and bool(ports & joined) for ports in having))
+        shared = [number for number, ports in enumerate(having) if port in ports and ports & joined]
+        keys = 1.0
+        for members in (spec.classes[number] for number in shared):
+            known = [(expr, inputs[own]) for own, expr in enumerate(members) if expr is not None]
+            keys *= _number_of_keys([[expr for expr, _ in known]], [origin for _, origin in known], facts)
+        is_known = math.isfinite(contents[port]) and math.isfinite(keys)
+        found *= contents[port] / keys if is_known else MATCHES
+        joined.add(port)
+        rest.remove(port)
+    return found
 
 
 def _lag(inputs: Sequence[Input], port: int) -> float:

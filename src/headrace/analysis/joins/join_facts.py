@@ -8,6 +8,7 @@ where both are known, the measurement corrects the estimate.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -44,13 +45,20 @@ SMALL = 0.05
 class Shape(Struct, frozen=True):
     """What a join of several inputs joins: the ports of each key class, and port sets of the other conditions.
 
-    `conditions` are the ports with conditions that can be tested on tuples or on results.
+    `conditions` are the ports with conditions that can be tested on tuples or on results. `grid` has the number of
+    cells along each class, if the join runs in one: reports of its cells then count a tuple as often as it is copied.
     """
 
     ports: int
     classes: tuple[tuple[int, ...], ...] = ()
     terms: tuple[int, ...] = ()
     conditions: tuple[int, ...] = ()
+    grid: tuple[int, ...] = ()
+
+    def copies(self, ports: int) -> int:
+        """Return in how many cells a combination of a set of ports is."""
+        sizes = zip(self.grid, self.classes, strict=False)
+        return math.prod(size for size, having in sizes if not port_set(having) & ports)
 
 
 class Tally(Struct, frozen=True):
@@ -130,8 +138,8 @@ def facts_of(shape: Shape, tally: Tally, learned: Mapping[int, float] | None = N
     late = late_ports(tally.tree) if tally.tree is not None else ()
     streams = tuple(
         Stream(
-            rate=tally.taken[port] / seconds * passing.get(port, 1.0),
-            held=float(tally.held[port]) * (passing.get(port, 1.0) if port in late else 1.0),
+            rate=tally.taken[port] / shape.copies(1 << port) / seconds * passing.get(port, 1.0),
+            held=tally.held[port] / shape.copies(1 << port) * (passing.get(port, 1.0) if port in late else 1.0),
             width=tally.widths[port],
             pages=tally.pages[port] / seconds,
         )
@@ -139,7 +147,8 @@ def facts_of(shape: Shape, tally: Tally, learned: Mapping[int, float] | None = N
     )
     sampled = [_key_class(place, ports, tally) for place, ports in enumerate(shape.classes)]
     classes = tuple(known or uniform(ports, UNKNOWN_KEYS) for known, ports in zip(sampled, shape.classes, strict=True))
-    graph = JoinGraph(streams, classes, tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms), conditions)
+    terms_ = tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms)
+    graph = JoinGraph(streams, classes, terms_, conditions, shape.grid)
     corrections = _corrections(graph.testing_late(late), tally.steps, learned or {})
     corrected = replace(graph, terms=(*graph.terms, *(Term(ports, share) for ports, share in corrections)))
     terms = {ports: share for ports, share in corrections if any(not term & ~ports for term in shape.terms)}
@@ -152,7 +161,7 @@ def assumed(shape: Shape, rates: Sequence[float], held: Sequence[float], width: 
     classes = tuple(uniform(ports, UNKNOWN_KEYS) for ports in shape.classes)
     terms = tuple(Term(ports, UNKNOWN_TERM) for ports in shape.terms)
     conditions = tuple(Condition(port, UNKNOWN_TERM, UNKNOWN_PRICE) for port in shape.conditions)
-    return Facts(JoinGraph(streams, classes, terms, conditions), False)
+    return Facts(JoinGraph(streams, classes, terms, conditions, shape.grid), False)
 
 
 def _condition(port: int, tally: Tally) -> Condition:
@@ -223,10 +232,11 @@ def _corrections(
             continue
         before, ratio, _ = measured[whole]
         terms = (*graph.terms, *(Term(ports, factor) for ports, factor in found))
-        estimates = Estimates(JoinGraph(graph.streams, graph.classes, terms))
+        estimates = Estimates(JoinGraph(graph.streams, graph.classes, terms, grid=graph.grid))
         if any(graph.streams[port].held <= 0 for port in members(whole)):
             continue
-        expected = estimates.matches(before, whole & ~before)
+        # what searches is counted in each of its cells, and so is what is found
+        expected = estimates.matches(before, whole & ~before) * estimates.copies(whole) / estimates.copies(before)
         factor = ratio / expected if expected > 0 else 1.0
         if abs(factor - 1.0) > SMALL:
             found.append((whole, factor))

@@ -51,13 +51,14 @@ def price_of(model: Model, old: Tree, new: Tree, *, buckets: int = 1) -> Price:
     for state, key in wanted.items():
         if have.get(state) == key:
             continue
-        count = estimates.held(state)
+        count = estimates.held(state) * estimates.copies(state)
         width = costs.row + estimates.width(state)
         is_stream = not state & (state - 1)
         work += count * (costs.store + width * (costs.stored_byte if is_stream else costs.derived_byte))
         if state not in have:
             parts = _parts(new, state)
-            work += min(map(estimates.held, parts)) * costs.search + count * (costs.match + costs.candidate)
+            searching = min(estimates.held(part) * estimates.copies(part) for part in parts)
+            work += searching * costs.search + count * (costs.match + costs.candidate)
             rows, size = rows + count, size + count * width
     return Price(rows, size, work, work / max(1, buckets))
 
@@ -72,7 +73,7 @@ def ways(
     estimates, costs = model.testing_late(late_ports(new)).estimates, model.costs
     have, wanted = states(model, old), states(model, new)
     missing = [state for state in wanted if state not in have]
-    upkeep = sum(estimates.rate(state) for state in missing) * costs.store
+    upkeep = sum(estimates.rate(state) * estimates.copies(state) for state in missing) * costs.store
     portions = max(1.0, price.pause / portion) if portion > 0 else 1.0
     per_row = price.pause * max(1, buckets) / price.rows if price.rows else 0.0
     rows = max(LEAST_ROWS, round(portion / per_row)) if per_row else 0

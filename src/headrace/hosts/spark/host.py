@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import threading
 import time
@@ -45,7 +46,7 @@ from headrace.hosts.spark.logs import mend
 from headrace.hosts.spark.offset_log import read_logs, read_partitions
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.rescaling import complete_rescaling, redivide, rescale
-from headrace.hosts.spark.sizing import partitions_for, sizes
+from headrace.hosts.spark.sizing import BUCKETS, partitions_for, sizes
 from headrace.hosts.spark.source import HeadraceSource
 from headrace.hosts.spark.starting.context import is_cluster, is_on_cluster, session_for
 from headrace.hosts.spark.starting.executors import slots, wait_for_executors
@@ -238,6 +239,10 @@ class SparkDeployment:
             self.wanted_buckets = count
             return []
         return spread_from(self.deployments.newest().in_use(self.buckets), count, self._partitions)
+
+    def expected_buckets(self) -> int:
+        of_machine = BUCKETS[0] if self.takes_long() else os.cpu_count() or 1
+        return len(self.buckets) or self.wanted_buckets or of_machine
 
     def send(self, *commands: Command) -> None:
         for command in commands:

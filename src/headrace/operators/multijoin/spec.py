@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from headrace.model.expressions.expression import Column, Expr, columns
 from headrace.model.expressions.text import format_expr
+from headrace.model.grid import Grid
 from headrace.model.python_function import calls_python
 from headrace.model.schema import Schema
 from headrace.model.window import Extent
@@ -25,6 +26,8 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
     input carry their own expiry. `labels` name the inputs for people; they mean nothing.
 
     Terms on one input are tested on its tuples. If they may take long, a tree can have them tested on results.
+
+    Inputs without a key that all of them have meet in a grid: `grid` has the weight of each (`model.grid`).
     """
 
     inputs: tuple[Schema, ...]
@@ -34,6 +37,7 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
     terms: tuple[Expr, ...]
     expiry: bool
     labels: tuple[str, ...] = ()
+    grid: tuple[int, ...] = ()
 
     def build(self) -> Operator:
         from headrace.operators.multijoin.operator import MultiJoinOperator
@@ -84,6 +88,14 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
         """Return the classes that all ports have: tuples that differ in them never meet."""
         return tuple(number for number, members in enumerate(self.classes) if None not in members)
 
+    @property
+    def cells(self) -> Grid | None:
+        """Return the grid in which the inputs meet; None if they have a key in common, or meet in one bucket."""
+        if not self.grid:
+            return None
+        having = (tuple(port for port, expr in enumerate(members) if expr is not None) for members in self.classes)
+        return Grid(self.grid, tuple(having))
+
     def is_exact(self, classes: Sequence[int]) -> bool:
         """Return whether the number by which rows are sorted for these classes is the key itself."""
         return len(classes) == 1 and all(expr is None or expr.type in EXACT for expr in self.classes[classes[0]])
@@ -118,4 +130,4 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
 
     @property
     def hindrance(self) -> str | None:
-        return None
+        return "its inputs have different keys, so that tuples are copied to several buckets" if self.grid else None

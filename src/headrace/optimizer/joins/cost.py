@@ -9,6 +9,9 @@ Each quantity has its price in `Costs`. R and N are those of `Estimates`. Rows g
 each step. The state of a child is sorted by one key: the classes that all rows have which search it. Rows that agree in
 this key are candidates; the other classes are tested like conditions. Nobody stores the output of the root.
 
+In a grid, a combination that lacks the key of a dimension is stored in all cells along it, and searches in all of them.
+What it finds there differs from cell to cell.
+
 A condition on one stream that takes long is tested on its tuples, or late, on results. Late, the join stores and finds
 what does not pass as well.
 
@@ -100,8 +103,8 @@ class Model:
         """Return the work of all combinations that are held of `rows` if each of them searches `other` by a key."""
         if (value := self._steps.get((rows, other, key))) is None:
             of, costs = self.estimates, self.costs
-            work = costs.search + of.matches(rows, other) * costs.match
-            work += of.candidates(rows, other, key) * costs.candidate
+            found = of.matches(rows, other) * costs.match + of.candidates(rows, other, key) * costs.candidate
+            work = of.copies(rows) * costs.search + of.copies(rows | other) * found
             value = self._steps[rows, other, key] = of.held(rows) * work
         return value
 
@@ -125,7 +128,8 @@ class Model:
             size = costs.row + of.width(block)
             is_stream = not block & (block - 1)
             work = costs.store + size * (costs.stored_byte if is_stream else costs.derived_byte)
-            value = self._kept[block] = of.rate(block) * work, of.held(block) * size
+            copies = of.copies(block)
+            value = self._kept[block] = of.rate(block) * copies * work, of.held(block) * copies * size
         return value
 
     def keys(self, blocks: Blocks, orders: Orders) -> dict[int, int]:

@@ -67,12 +67,16 @@ class Condition(Struct, frozen=True):
 
 
 class JoinGraph(Struct, frozen=True):
-    """Streams, by port, and what relates them; of streams with conditions the tuples that pass."""
+    """Streams, by port, and what relates them; of streams with conditions the tuples that pass.
+
+    In a grid, `grid` has the number of cells along each class. Rates and rows count a tuple once, with all its copies.
+    """
 
     streams: tuple[Stream, ...]
     classes: tuple[KeyClass, ...] = ()
     terms: tuple[Term, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    grid: tuple[int, ...] = ()
 
     def testing_late(self, late: Collection[int]) -> JoinGraph:
         """Return the graph of a join that tests the conditions of these ports on results: it holds all tuples."""
@@ -191,6 +195,11 @@ class Estimates:
             having = (1 << place for place, (whole, _) in enumerate(self._classes) if ports & whole)
             value = self._classes_of[ports] = sum(having)
         return value
+
+    def copies(self, ports: int) -> int:
+        """Return in how many cells of a grid a combination is; 1 if there is no grid."""
+        own = self.classes_of(ports) if self.graph.grid else 0
+        return math.prod(size for place, size in enumerate(self.graph.grid) if not own >> place & 1)
 
     def related(self, one: int, other: int) -> bool:
         """Return whether a condition links two sets that have no port in common."""

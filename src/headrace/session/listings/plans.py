@@ -15,8 +15,11 @@ from headrace.session.outcome import Listing
 _HOW = {"moving": "moving state", "stepwise": "stepwise", "parallel": "parallel track"}
 
 
-def show_plans(running: Running, seen: Mapping[VertexId, BoxSeen]) -> Listing:
-    """List the join tree of each query that joins several streams; the counts are of the last micro-batch."""
+def show_plans(running: Running, seen: Mapping[VertexId, BoxSeen], buckets: int) -> Listing:
+    """List the join tree of each query that joins several streams; the counts are of the last micro-batch.
+
+    A tuple that is copied to several buckets counts once where it is taken, and as often as it is stored.
+    """
     rows = []
     for query in running.queries:
         for box in boxes_in(running, query.query):
@@ -24,6 +27,7 @@ def show_plans(running: Running, seen: Mapping[VertexId, BoxSeen]) -> Listing:
             last, chosen = seen.get(box.id, BoxSeen()), running.trees.get(box.id)
             by = "default" if chosen is None else "Headrace" if chosen.auto else "ALTER"
             tree = last.tree if last.tree is not None or chosen is None else chosen.tree
+            taken, cells = [port.taken for port in last.ports], running.cells(box.id, buckets)
             moving = "" if last.migration is None else f"{_HOW[last.migration.how]}, {last.migration.left} rows left"
             rows.append(
                 (
@@ -32,7 +36,7 @@ def show_plans(running: Running, seen: Mapping[VertexId, BoxSeen]) -> Listing:
                     f"{by}, fixed" if query.query in running.fixed_plans else by,
                     sum(port.held for port in last.ports),
                     sum(last.rows.values()),
-                    sum(port.taken for port in last.ports),
+                    sum(taken) if box.spec.cells is None else box.spec.cells.once(taken, cells),
                     last.out,
                     round(last.busy_ns / 1e6, 1),
                     moving,

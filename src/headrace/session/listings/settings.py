@@ -13,6 +13,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     FeedbackReach,
+    Grid,
     MemoryLimit,
     Optimizer,
     Plan,
@@ -40,6 +41,7 @@ DEFAULTS: Mapping[str, Setting] = {
     "optimizer": Optimizer(),
     "memory": MemoryLimit(),
     "balancing": Balancing(),
+    "grid": Grid(),
 }
 #: Settings that only queries have.
 _OF_QUERIES = ("shedding", "plan")
@@ -75,7 +77,7 @@ def setting_text(setting: Setting, budget: int | None = None) -> str:
             return f"periodic {format_duration(period)}" if mode == "periodic" else mode
         case FeedbackReach(reach=reach):
             return reach
-        case Optimizer(mode=chosen) | Balancing(mode=chosen):
+        case Optimizer(mode=chosen) | Balancing(mode=chosen) | Grid(mode=chosen):
             return chosen
         case MemoryLimit(bytes=size):
             return "off" if size is None else format_size(size)

@@ -108,7 +108,7 @@ def show(
         case "STORES":
             return _stores(stores or {})
         case "PLANS":
-            return show_plans(running, {} if migrations is None else migrations.boxes)
+            return show_plans(running, {} if migrations is None else migrations.boxes, len(buckets))
         case "MIGRATIONS":
             return show_migrations([] if migrations is None else migrations.all())
         case _:

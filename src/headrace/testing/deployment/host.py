@@ -122,6 +122,9 @@ class SimulatedDeployment:
         in_use = self.deployments.newest().in_use(self.buckets)
         return [*in_use, *(number for number in range(3 * count) if number not in in_use)][:count]
 
+    def expected_buckets(self) -> int:
+        return len(self.buckets) or 1
+
     def send(self, *commands: Command) -> None:
         self.deployments.log.append(*commands)
 

@@ -126,3 +126,25 @@ def test_an_input_that_holds_nothing_leaves_a_graph_that_can_be_searched():
     assert not facts.is_measured
     assert Estimates(facts.graph).held(A | B) < 1e-6
     assert not assumed(Shape(2, ((0, 1),)), (1, 1), (5, 5), 20).is_measured
+
+
+def test_steps_of_a_grid_count_copies_and_mean_the_same():
+    def learned(grid, copies):
+        shape = Shape(3, ((0, 1), (1, 2)), grid=grid)
+        tally = Tally(
+            1.0,
+            1,
+            tuple(1000 * count for count in copies),
+            (1, 1, 1),
+            tuple(5000 * count for count in copies),
+            (32.0,) * 3,
+            steps={"0>1": (1000 * copies[0], 4000), "1>0": (1000, 4000), "0.1>2": (8000, 1600)},
+        )
+        return facts_of(shape, tally)
+
+    alone, cells = learned((), (1, 1, 1)), learned((2, 3), (3, 1, 2))
+    assert cells.graph.streams == alone.graph.streams
+    for ports in (A | B, A | B | C):
+        assert Estimates(cells.graph).rate(ports) == pytest.approx(Estimates(alone.graph).rate(ports))
+    assert Estimates(alone.graph).copies(A) == 1
+    assert [Estimates(cells.graph).copies(ports) for ports in (A, B, C, A | C)] == [3, 1, 2, 1]

@@ -51,7 +51,8 @@ class Planted(MultiJoin, frozen=True, tag="planted"):
 
 
 def planted(spec: MultiJoin, tree: Tree) -> Planted:
-    return Planted(spec.inputs, spec.names, spec.extents, spec.classes, spec.terms, spec.expiry, spec.labels, tree)
+    parts = (spec.inputs, spec.names, spec.extents, spec.classes, spec.terms, spec.expiry, spec.labels, spec.grid)
+    return Planted(*parts, tree)
 
 
 def script_of(spec: MultiJoin, seed: int, count: int = 8) -> tuple[list[tuple[int, Element]], list[Tuple]]:

@@ -1,0 +1,40 @@
+"""Random joins of three and four streams that have no key in common."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from headrace.testing.strategies.queries import STREAMS
+
+#: The aliases of the inputs.
+ALIASES = "wxyz"
+#: Which input is joined with which, by number; no key is in all of these inputs if neighbors alternate.
+_SHAPES = (
+    ((0, 1), (1, 2)),  # a chain
+    ((0, 1), (1, 2), (0, 2)),  # a triangle
+    ((0, 1), (1, 2), (2, 3)),
+    ((0, 1), (1, 2), (1, 3)),  # a star
+    ((0, 1), (2, 3)),  # two pairs that meet by chance
+    ((0, 1), (1, 2), (2, 3), (0, 3)),
+)
+_KEYS = ("{}.item = {}.item", "{}.n = {}.n", "{}.n = {}.n + 1", "{}.n % 2 = {}.n % 2")
+
+
+@st.composite
+def joins_by_different_keys(draw: DrawFn) -> str:
+    """Draw a join whose inputs have different keys, with all kinds of time windows, perhaps with an aggregate."""
+    edges = draw(st.sampled_from(_SHAPES))
+    aliases = ALIASES[: max(max(edge) for edge in edges) + 1]
+    window = st.sampled_from([*(f"RANGE {span} SECONDS" for span in (1, 2, 4, 6)), "NOW", "UNBOUNDED"])
+    items = [f"{draw(st.sampled_from(STREAMS)).name} [{draw(window)}] AS {alias}" for alias in aliases]
+    keys = draw(st.permutations(_KEYS))
+    terms = [keys[place % len(keys)].format(aliases[one], aliases[other]) for place, (one, other) in enumerate(edges)]
+    terms += draw(st.sampled_from([[], [], ["w.n < y.n"], ["w.n > 0"], ["w.item = w.item AND x.n + y.n > 1"]]))
+    order = draw(st.permutations(range(len(items))))
+    text = f"{', '.join(items[place] for place in order)} WHERE {' AND '.join(terms)}"
+    columns = "w.n AS a, x.item AS b, y.n AS c" + (", z.n AS d" if len(aliases) > 3 else "")
+    if draw(st.integers(0, 2)):
+        return f"SELECT {columns} FROM {text}"
+    inner = f"(SELECT w.item, x.n FROM {text})"
+    return f"SELECT v.item AS i, count(*) AS m FROM {inner} [RANGE 4 SECONDS] AS v GROUP BY v.item"
