@@ -21,6 +21,7 @@ KILLING = (
     "test_crashes",
     "test_migration_crashes",
     "test_rule_crashes",
+    "test_postgres_crashes",
     "test_chaos",
     "test_cores",
     "test_promises_on_spark",

@@ -67,6 +67,12 @@ def ahead(checkup: Checkup) -> list[str]:
             f"Kafka remembers the last micro-batch that was sent. Results of micro-batches from {following} up to it "
             f"are not sent again, although they may differ now; to get all, write to a new topic: {', '.join(topics)}"
         )
+    if tables := _places(checkup, "POSTGRES"):
+        lines.append(
+            f"the database remembers the last micro-batch that was written. Results of micro-batches from {following} "
+            f"up to it are not written again, although they may differ now; to get all, write to a new table: "
+            f"{', '.join(tables)}"
+        )
     if others := _places(checkup, "SPARK"):
         lines.append(f"SPARK sinks may hold results that are delivered again: {', '.join(others)}")
     return lines

@@ -21,8 +21,9 @@ from headrace.connectors.generator.source import GeneratorSource
 from headrace.connectors.kafka.publishing import PUBLISHED_STAGING, PublishingSink, kafka_sink
 from headrace.connectors.kafka.sink import check_kafka_sink, publishers_of
 from headrace.connectors.kafka.source import KafkaSource, check_kafka
-from headrace.connectors.memory import MemorySink
+from headrace.connectors.memory import MemorySink, check_memory_sink
 from headrace.connectors.options import check_names, near, require
+from headrace.connectors.postgres.sink import PostgresSink, check_postgres_sink
 from headrace.connectors.secrets import resolved, with_secrets
 from headrace.connectors.shelf import ShelfSink, check_shelf
 from headrace.connectors.socket import SocketSource, address
@@ -59,6 +60,7 @@ SINKS: dict[str, MakeSink] = {
     "FILES": files_sink,
     "KAFKA": kafka_sink,
     "MEMORY": MemorySink,
+    "POSTGRES": PostgresSink,
     "SHELF": ShelfSink,
     "SPARK": SparkSink,
 }
@@ -154,6 +156,10 @@ def check_sink(query: str, connector: Connector, schema: Schema) -> None:
             check_files_sink(connector, schema)
         case "KAFKA":
             check_kafka_sink(connector, schema)
+        case "POSTGRES":
+            check_postgres_sink(connector, schema)
+        case "MEMORY":
+            check_memory_sink(connector, schema)
         case "CONSOLE":
             check_console(connector)
         case "SPARK":

@@ -11,9 +11,10 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream
 from headrace.connectors.formats.conversion import can_convert, convert, decimals, failures, reason
-from headrace.connectors.options import near
+from headrace.connectors.options import check_names, near
 from headrace.connectors.push_keys import PushKeys, mark_of
 from headrace.connectors.spool import stream_spool
+from headrace.connectors.upserts import GONE, empty_table, in_order, key_columns, latest, merged, without_change
 from headrace.errors import NameFault, SourceFault
 from headrace.model.nested_values import shaped
 from headrace.model.page import Page
@@ -90,19 +91,41 @@ def _of_table(stream: Stream, table: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(converted)
 
 
+def check_memory_sink(connector: Connector, schema: Schema) -> None:
+    """Refuse options that MEMORY does not have, and a key that is none."""
+    check_names(connector, ("key",))
+    _key_of(connector, schema)
+
+
+def _key_of(connector: Connector, schema: Schema) -> tuple[str, ...]:
+    option = connector.options.get("key")
+    return () if option is None else key_columns(option, "MEMORY", schema)
+
+
 class MemorySink:
-    """Keeps results by batch."""
+    """Keeps results by batch; with a key, the newest row of each key."""
 
     def __init__(self, query: str, connector: Connector, schema: Schema, checkpoint: Path) -> None:
-        self._schema = schema
-        self._batches: dict[int, pl.DataFrame] = {}
+        self._key, self._all = _key_of(connector, schema), schema
+        self._schema = without_change(schema) if self._key else schema
+        #: The table that older batches have made, if there is a key, and the batches after it. Replaced as a whole:
+        #: results are read while others are written.
+        self._kept: tuple[pl.DataFrame, dict[int, pl.DataFrame]] = (empty_table(self._schema), {})
 
     def write(self, batch: int, pages: Sequence[Page]) -> None:
-        frames = [page.visible() for page in pages if len(page)]
-        if frames:
-            self._batches[batch] = pl.concat(frames)
-        else:
-            self._batches.pop(batch, None)
+        pages = [page for page in pages if len(page)]
+        table, batches = self._kept
+        batches = {number: rows for number, rows in batches.items() if number != batch}
+        if self._key:  # batches before this one are never written again
+            older = [batches.pop(number) for number in sorted(batches) if number < batch]
+            table = merged(table, older, self._key)
+        if pages:
+            batches[batch] = (
+                latest(in_order(pages, self._all), self._key)
+                if self._key
+                else pl.concat([page.visible() for page in pages])
+            )
+        self._kept = (table, batches)
 
     def close(self) -> None:
         """Keep everything: results are read after the end, too."""
@@ -113,8 +136,11 @@ class MemorySink:
 
     def frame(self) -> pl.DataFrame:
         """Return the same as a table."""
-        batches = sorted(self._batches.copy().items(), key=lambda item: item[0])
-        return pl.concat([pl.DataFrame(schema=self._schema.polars()), *(frame for _, frame in batches)])
+        table, batches = self._kept
+        newest = [batches[number] for number in sorted(batches)]
+        if self._key:
+            return merged(table, newest, self._key).drop(GONE)
+        return pl.concat([table.drop(GONE), *newest])
 
 
 def _column(field: Field, values: list[Any]) -> pl.Series:

@@ -293,7 +293,7 @@ def _kind(query: AddQuery) -> str:
 
 
 def _sink_text(sink: Connector) -> str:
-    place = sink.options.get("path") or sink.options.get("topic")
+    place = sink.options.get("path") or sink.options.get("topic") or sink.options.get("table")
     return sink.kind if place is None else f"{sink.kind} {place}"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from msgspec import Struct
 
@@ -176,6 +176,20 @@ def _spark(clause: ConnectorClause, policy: Policy, resolve: Resolve) -> None:
         )
 
 
+#: What the URL of a database may say beside where it is: nothing that names a file or another place.
+_URL_PARAMETERS = {"application_name", "connect_timeout", "options", "sslmode", "target_session_attrs"}
+
+
+def _postgres(clause: ConnectorClause, policy: Policy, resolve: Resolve) -> None:
+    """Let a database pass whose URL names hosts that are allowed."""
+    url = urlsplit(str(clause.options.get("url", "")))
+    for name, _ in parse_qsl(url.query, keep_blank_values=True):
+        if name not in _URL_PARAMETERS:
+            raise Fenced(f"the parameter {name!r} of a URL is not for statements of clients", span=clause.span)
+    for server in url.netloc.rpartition("@")[2].split(","):
+        _check_host(_host_in(f"//{server}"), clause.span, policy, resolve)
+
+
 Check: TypeAlias = Callable[[ConnectorClause, Policy, Resolve], None]
 #: What is checked of each kind of source, table and sink.
 REACH: dict[str, Check] = {
@@ -185,6 +199,7 @@ REACH: dict[str, Check] = {
     "GENERATOR": _nothing,
     "KAFKA": _kafka,
     "MEMORY": _nothing,
+    "POSTGRES": _postgres,
     "SHELF": _nothing,
     "SOCKET": _socket,
     "SPARK": _spark,

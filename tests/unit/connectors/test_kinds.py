@@ -79,7 +79,7 @@ def test_right_sources_pass_and_touch_nothing(tmp_path: Path, monkeypatch: pytes
         "FAILURES",
         "SYSTEM",
     }
-    assert set(SINKS) == {"FILES", "CONSOLE", "KAFKA", "MEMORY", "SHELF", "SPARK"}
+    assert set(SINKS) == {"FILES", "CONSOLE", "KAFKA", "MEMORY", "POSTGRES", "SHELF", "SPARK"}
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,8 @@ def test_files_outside_the_folder_are_refused(tmp_path: Path, monkeypatch: pytes
         f"CREATE STREAM s {COLUMNS} FROM KAFKA (bootstrap 'localhost:9092,db.internal:9092', topic 't')",
         "CREATE RULE r ON e DO CALL webhook('http://db.internal/x')",
         "CREATE QUERY q AS SELECT a FROM s INTO KAFKA (bootstrap 'db.internal:9092', topic 't')",
+        "CREATE QUERY q AS SELECT a FROM s INTO POSTGRES (url 'postgresql://me:x@db.internal:5432/x', table 't')",
+        "CREATE QUERY q AS SELECT a FROM s INTO POSTGRES (url 'postgresql://localhost:1,db.internal/x', table 't')",
     ],
 )
 def test_hosts_must_be_allowed_by_name_and_by_address(text: str) -> None:
@@ -90,6 +92,14 @@ def test_loopback_is_allowed_and_spark_formats_and_secrets_are_not() -> None:
     with pytest.raises(Fenced, match="file:/etc/shadow"):
         check(secret, Policy(), lambda host: ["127.0.0.1"])
     check(secret, Policy(secrets=frozenset({"file:/etc/*"})), lambda host: ["127.0.0.1"])
+
+
+@pytest.mark.parametrize("parameter", ["host=db.internal", "hostaddr=10.0.0.1", "passfile=/etc/shadow", "service=x"])
+def test_the_url_of_a_database_names_no_other_place_and_no_file(parameter: str) -> None:
+    text = "CREATE QUERY q AS SELECT a FROM s INTO POSTGRES (url 'postgresql://localhost/x?{}', table 't')"
+    with pytest.raises(Fenced, match=parameter.partition("=")[0]):
+        check(text.format(parameter), Policy(), lambda host: ["127.0.0.1"])
+    check(text.format("sslmode=require"), Policy(), lambda host: ["127.0.0.1"])
 
 
 def test_the_operators_own_statements_are_not_fenced_and_those_of_clients_are(tmp_path: Path) -> None:

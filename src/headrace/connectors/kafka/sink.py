@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import logging
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ import polars as pl
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.sink import as_text
 from headrace.connectors.formats.json_lines import json_lines
+from headrace.connectors.identity import identity
 from headrace.connectors.kafka.client import (
     CLIENT_OPTIONS,
     Place,
@@ -36,12 +36,12 @@ from headrace.connectors.kafka.client import (
 )
 from headrace.connectors.kafka.columns import check_column
 from headrace.connectors.kafka.keys import KEY_TYPES
-from headrace.connectors.options import check_names, near
+from headrace.connectors.options import check_names, flag, near
+from headrace.connectors.upserts import GONE, in_order, latest, unknown_change
 from headrace.errors import NameFault, QueryError
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.types import Type
-from headrace.storage import files
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _MAX_BYTES, _MAX_BYTES_OPTION = 1_000_000, "message.max.bytes"
 _FIRST_TRY = 0.3
 #: Bytes that a topic counts beside the key and value of a record that is sent alone.
 _FRAME = 120
-OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "timeout", "publishers")
+OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "upsert", "timeout", "publishers")
 #: More publishers than this are of no use to a topic.
 _MOST_PUBLISHERS = 1000
 
@@ -67,6 +67,7 @@ class Target:
     time: str | None
     max_bytes: int = _MAX_BYTES
     publishers: int = 0  # tasks that send results; 0: the driver does
+    is_upsert: bool = False  # whether a record is the newest row of its key, and one without a value deletes it
 
 
 def target(connector: Connector, schema: Schema) -> Target:
@@ -87,7 +88,16 @@ def target(connector: Connector, schema: Schema) -> Target:
                 f"KAFKA: format 'arrow' takes no {option}, because a record holds many rows", hint="write format 'json'"
             )
         chosen[option] = name
-    return Target(there, form, chosen["key"], chosen["record_time"], _max_bytes(connector), publishers_of(connector))
+    publishers, is_upsert = publishers_of(connector), flag(connector.options, "upsert", default=False)
+    if is_upsert and chosen["key"] is None:
+        raise QueryError("KAFKA: upsert needs the option 'key'", hint="write key 'item', the column that names a row")
+    if is_upsert and publishers:
+        raise QueryError(
+            "KAFKA: upsert takes no publishers, because the records of a key keep their order", hint="leave one out"
+        )
+    return Target(
+        there, form, chosen["key"], chosen["record_time"], _max_bytes(connector), publishers, is_upsert=is_upsert
+    )
 
 
 def publishers_of(connector: Connector) -> int:
@@ -123,13 +133,23 @@ class Records:
         self._target, self._schema = target, schema
         self._max_bytes: int | None = None  # of a record, once the topic was asked
 
-    def of(self, rows: pl.DataFrame) -> Iterator[tuple[str | None, bytes, int | None]]:
-        """Return key, value and time in milliseconds of each record."""
+    def of(self, rows: pl.DataFrame) -> Iterator[tuple[str | None, bytes | None, int | None]]:
+        """Return key, value and time in milliseconds of each record; one without a value deletes the row of its key."""
         if self._target.format == "arrow":
             yield from ((None, table, None) for table in self._tables(rows))
             return
-        texts = [column for field in self._schema if (column := as_text(field.name, field.type, "json")) is not None]
-        lines = json_lines(rows.with_columns(texts)).split(b"\n")[:-1]
+        gone = None
+        if self._target.is_upsert and self._target.key is not None:
+            rows = latest(rows, [self._target.key])
+            gone, rows = rows[GONE], rows.drop(GONE)
+        texts = [
+            column
+            for field in self._schema
+            if field.name in rows.columns and (column := as_text(field.name, field.type, "json")) is not None
+        ]
+        lines: list[bytes | None] = [*json_lines(rows.with_columns(texts)).split(b"\n")[:-1]]
+        if gone is not None:
+            lines = [None if is_gone else line for line, is_gone in zip(lines, gone, strict=True)]
         nothing: list[None] = [None] * rows.height
         keys = nothing if self._target.key is None else rows[self._target.key].cast(pl.String).to_list()
         times = nothing if self._target.time is None else rows[self._target.time].dt.timestamp("ms").to_list()
@@ -235,7 +255,7 @@ class Sender:
     def _note(self, batch: int) -> Any:
         return self._kafka.TopicPartition(self._target.place.topic, 0, batch)
 
-    def _send(self, producer: Any, key: str | None, value: bytes, time: int | None) -> None:
+    def _send(self, producer: Any, key: str | None, value: bytes | None, time: int | None) -> None:
         more = {} if time is None else {"timestamp": time}
         while True:
             try:
@@ -259,8 +279,8 @@ class KafkaSink:
     def name(self) -> str:
         """The name of its transactions; only the driver asks, since the first to do so chooses a part of it."""
         # two sinks of a query must not take each other for an earlier process
-        topic, identity = self._target.place.topic, _identity(Path(self._checkpoint) / "sinks" / "kafka")
-        return f"headrace-{self._query}-{topic}-{identity}"
+        topic = self._target.place.topic
+        return f"headrace-{self._query}-{topic}-{identity(Path(self._checkpoint), 'kafka')}"
 
     @cached_property
     def sender(self) -> Sender:
@@ -269,11 +289,32 @@ class KafkaSink:
 
     def write(self, batch: int, pages: Sequence[Page]) -> None:
         """Send the results of a micro-batch, unless they are in the topic already."""
-        frames = [page.visible() for page in pages if len(page)]
-        if frames:
-            self.sender.send(batch, lambda: [pl.concat(frames)])
+        pages = [page for page in pages if len(page)]
+        if pages:
+            rows = (
+                in_order(pages, self._schema)
+                if self._target.is_upsert
+                else pl.concat([page.visible() for page in pages])
+            )
+            self.sender.send(batch, lambda: [rows])
 
     def refused(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Return for each row why it cannot be a record, NULL if it can; None if all can."""
+        large, unfit = self._too_large(rows), self._unfit(rows)
+        if large is None or unfit is None:
+            return unfit if large is None else large
+        return pl.select(pl.coalesce(unfit, large)).to_series()
+
+    def _unfit(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Return for each row why it changes no row of a table by key, NULL if it does."""
+        if not self._target.is_upsert or self._target.key is None:
+            return None
+        key = self._target.key
+        without = pl.when(pl.col(key).is_null()).then(pl.lit(f"column '{key}' is NULL, and a record has no other key"))
+        why = rows.select(pl.coalesce(without, unknown_change(rows))).to_series()
+        return None if why.null_count() == why.len() else why
+
+    def _too_large(self, rows: pl.DataFrame) -> pl.Series | None:
         """Return for each row why it is too large for a record, NULL if it is not; None if all are small enough."""
         largest = self._records.largest()
         rows = rows.select(self._schema.names).with_row_index("__row")
@@ -281,9 +322,8 @@ class KafkaSink:
         if not large.height:
             return None
         sizes = [
-            len(value) + len((key or "").encode())
+            sum(len(value or b"") + len((key or "").encode()) for key, value, _ in self._records.of(row))
             for row in large.drop("__row").iter_slices(1)
-            for key, value, _ in self._records.of(row)
         ]
         reasons: list[str | None] = [None] * rows.height
         for row, size in zip(large["__row"].to_list(), sizes, strict=True):
@@ -303,12 +343,3 @@ class KafkaSink:
         """Release the connections; an open transaction is given up."""
         if "sender" in self.__dict__:
             self.sender.close()
-
-
-def _identity(path: Path) -> str:
-    """Return a name that is fixed for a checkpoint and unique to it."""
-    name = files.read_if_exists(path)
-    if name is None:
-        name = uuid.uuid4().hex.encode()
-        files.replace(path, name)
-    return name.decode()

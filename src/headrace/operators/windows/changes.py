@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import polars as pl
 
+from headrace.model.changelog import AFTER, BEFORE, DELETE, INSERT
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.expressions.text import format_expr
 from headrace.model.page import Element, Page, Punctuation
@@ -27,7 +28,6 @@ from headrace.operators.text import calls_text, listed
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 from headrace.operators.windows.slices import group_numbers, merge_prefixes
 
-INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
 _FRESH, _PLACE, _PART = "__fresh", "__place", "__part"
 #: Forgotten groups may stay for this share of the time to live, so that few punctuations look at all groups.
 _SWEEPS = 8

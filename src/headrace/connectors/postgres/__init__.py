@@ -1,0 +1,1 @@
+"""POSTGRES: tables of a database as sinks."""

@@ -1,0 +1,6 @@
+"""What the changes of a changelog are called."""
+
+#: A new row, the old and the new row of a change, and the last row of a key.
+INSERT, BEFORE, AFTER, DELETE = "insert", "update_before", "update_after", "delete"
+#: The column that says which of them a row is.
+CHANGE = "change"

@@ -1,0 +1,5 @@
+"""A PostgreSQL."""
+
+from tests.postgres.server import database, postgres
+
+__all__ = ["database", "postgres"]

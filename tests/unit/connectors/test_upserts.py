@@ -1,0 +1,172 @@
+"""Tables by key: MEMORY with a key, topics that are compacted, and a changelog in a database after a crash."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.postgres.server import database, postgres
+
+from headrace.catalog.definitions import Connector
+from headrace.connectors.kafka.sink import KafkaSink, Records, target
+from headrace.connectors.kinds import check_sink
+from headrace.connectors.memory import MemorySink
+from headrace.connectors.postgres.sink import PostgresSink
+from headrace.errors import HeadraceError
+from headrace.model.page import page_of
+from headrace.model.schema import Schema
+from headrace.model.types import Type
+from headrace.session import Session
+from headrace.testing.watching import local_host
+
+__all__ = ["database", "postgres"]
+
+LOG = Schema.of(k=Type.STRING, v=Type.BIGINT, change=Type.STRING)
+STREAM = "CREATE STREAM bids (item STRING, price BIGINT, at TIMESTAMP) TIMESTAMP BY at FROM MEMORY;"
+#: Groups change, leave the results when they have four bids, and none comes back.
+STANDINGS = (
+    "CREATE QUERY standings AS SELECT item, count(*) AS n, sum(price) AS total FROM bids GROUP BY item "
+    "HAVING count(*) < 4 EMIT CHANGES STATE TTL '1 day' INTO {}"
+)
+
+
+def bids(seed: int) -> Iterator[list[dict[str, Any]]]:
+    draw, start = random.Random(seed), dt.datetime(2026, 1, 1)  # noqa: DTZ001
+    for batch in range(6):
+        yield [
+            {"item": draw.choice("abcdefgh"), "price": draw.randrange(9), "at": start + dt.timedelta(seconds=batch)}
+            for _ in range(4)
+        ]
+
+
+def standings(seed: int) -> list[tuple[str, int, int]]:
+    """What the table holds at the end."""
+    groups: dict[str, list[int]] = {}
+    for bid in (bid for batch in bids(seed) for bid in batch):
+        groups.setdefault(bid["item"], []).append(bid["price"])
+    return sorted((item, len(prices), sum(prices)) for item, prices in groups.items() if len(prices) < 4)
+
+
+def settle(session: Session) -> None:
+    while local_host(session).step():
+        pass
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_memory_with_a_key_holds_the_newest_row_of_each_key(seed: int) -> None:
+    with Session(host="local") as session:
+        session.execute(STREAM + STANDINGS.format("MEMORY (key 'item')"))
+        for batch in bids(seed):
+            session.push("bids", batch)
+            settle(session)
+        session.drain(60)
+        rows = session.results("standings")
+    assert sorted((row["item"], row["n"], row["total"]) for row in rows) == standings(seed)
+
+
+def test_a_batch_that_is_written_again_replaces_what_it_left() -> None:
+    sink = MemorySink("q", Connector("MEMORY", {"key": "k"}), LOG, Path())
+
+    def write(batch: int, *rows: tuple[str, int, str]) -> None:
+        sink.write(batch, [page_of(LOG, [dict(zip(LOG.names, row, strict=True)) for row in rows], [batch] * len(rows))])
+
+    write(0, ("a", 1, "insert"), ("b", 1, "insert"))
+    write(1, ("a", 1, "delete"))
+    assert sink.rows() == [{"k": "b", "v": 1}]
+    write(1, ("b", 1, "update_before"), ("b", 2, "update_after"))
+    assert sink.rows() == [{"k": "a", "v": 1}, {"k": "b", "v": 2}]
+    sink.write(1, [])
+    assert sink.rows() == [{"k": "a", "v": 1}, {"k": "b", "v": 1}]
+
+
+def test_a_topic_gets_the_newest_row_of_a_key_and_no_value_for_one_that_is_gone() -> None:
+    options = {"bootstrap": "localhost:9092", "topic": "t", "key": "k", "upsert": True}
+    records = Records(target(Connector("KAFKA", options), LOG), LOG)
+    rows = [
+        ("a", 1, "insert"),
+        ("a", 1, "update_before"),
+        ("a", 2, "update_after"),
+        ("b", 5, "delete"),
+        ("c", 7, "insert"),
+    ]
+    page = page_of(LOG, [dict(zip(LOG.names, row, strict=True)) for row in rows], [0] * len(rows))
+    sent = [(key, None if value is None else json.loads(value)) for key, value, _ in records.of(page.visible())]
+    assert sent == [("a", {"k": "a", "v": 2}), ("b", None), ("c", {"k": "c", "v": 7})]
+
+
+def test_what_is_no_change_of_a_key_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("confluent_kafka", reason="the client of Kafka is not installed: tests/kafka/setup")
+    options = {"bootstrap": "localhost:9092", "topic": "t", "key": "k", "upsert": True}
+    sink = KafkaSink("q", Connector("KAFKA", options), LOG, Path())
+    monkeypatch.setattr(Records, "largest", lambda self: 1_000_000)
+    rows = [("a", 1, "insert"), (None, 1, "insert"), ("a", 1, None), ("b" * 200_000, 1, "update_before")]
+    page = page_of(LOG, [dict(zip(LOG.names, row, strict=True)) for row in rows], [0] * len(rows))
+    why = sink.refused(page.visible())
+    assert why is not None
+    assert why.to_list() == [
+        None,
+        "column 'k' is NULL, and a record has no other key",
+        "column 'change' is NULL, none of insert, update_before, update_after, delete",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("KAFKA", {"upsert": True}, "upsert needs the option 'key'"),
+        ("KAFKA", {"upsert": True, "key": "k", "publishers": 2}, "upsert takes no publishers"),
+        ("KAFKA", {"upsert": "perhaps", "key": "k"}, "option 'upsert' is 'perhaps'"),
+        ("MEMORY", {"key": "change"}, "the query has no column 'change'"),
+        ("MEMORY", {"keys": "k"}, "MEMORY has no option 'keys'"),
+    ],
+)
+def test_wrong_options_are_refused(kind: str, options: dict[str, Any], message: str) -> None:
+    place = {"bootstrap": "localhost:9092", "topic": "t"} if kind == "KAFKA" else {}
+    with pytest.raises(HeadraceError) as caught:
+        check_sink("q", Connector(kind, {**place, **options}), LOG)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_table_is_the_same_after_a_crash(
+    when: str, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    sink = f"POSTGRES (url '{database}', table 'standings', key 'item')"
+    batches, write, crashes = [*bids(7)], PostgresSink.write, iter([False, True, False, True])
+
+    def dying(self: PostgresSink, batch: int, pages: Any) -> None:
+        dies = any(map(len, pages)) and next(crashes, False)
+        if not dies or when == "after":
+            write(self, batch, pages)
+        if dies:
+            self.close()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(PostgresSink, "write", dying)
+    died = 0
+    for number, batch in enumerate(batches):
+        for attempt in range(3):
+            try:
+                with Session(tmp_path / "state", host="local") as session:
+                    if number == attempt == 0:
+                        session.execute(STREAM + STANDINGS.format(sink))
+                    session.start()
+                    if attempt == 0:
+                        session.push("bids", batch)
+                    settle(session)
+                    if number == len(batches) - 1:
+                        session.drain(60)
+                break
+            except KeyboardInterrupt:
+                died += 1
+    assert died == 2
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT item, n, total FROM standings ORDER BY 1").fetchall()
+    assert rows == standings(7)
