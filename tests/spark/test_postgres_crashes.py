@@ -63,7 +63,7 @@ def test_killed_between_results_a_table_has_each_once(database, tmp_path):
 
         for goal in (4, 12):  # a transaction of one sink is through, that of the other perhaps not
             process = start()
-            until(lambda: (noted() or 0) >= goal or process.poll() is not None, 120)  # noqa: B023
+            until(lambda: noted() >= goal or process.poll() is not None, 120)  # noqa: B023
             os.killpg(process.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]
         assert start().wait(200) == 0, (tmp_path / "child.log").read_text()[-3000:]

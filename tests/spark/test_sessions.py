@@ -220,6 +220,41 @@ def test_any_spark_source_and_sink_can_be_named(spark, tmp_path):
     assert not list((tmp_path / "checkpoint" / "sinks").rglob("*.parquet"))
 
 
+def test_streaming_dataframes_are_streams_also_after_a_restart_and_when_created_again(spark, tmp_path):
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")  # times are those of UTC all the same
+
+    def frame(folder, first, last):
+        numbers = spark.range(first, last).selectExpr("CAST(id AS SMALLINT) AS id", "timestamp_seconds(id) AS at")
+        numbers.write.mode("append").parquet(str(tmp_path / folder))
+        return spark.readStream.schema("id SMALLINT, at TIMESTAMP").parquet(str(tmp_path / folder)).where("id >= 0")
+
+    query = "CREATE QUERY q AS SELECT id, at FROM numbers INTO FILES (path '{}', format 'json')"
+
+    def ids(folder):
+        return sorted(row.id for row in spark.read.json(str(tmp_path / folder)).collect())
+
+    try:
+        with Session(tmp_path / "checkpoint", buckets=2) as session:
+            session.stream("numbers", frame("a", 0, 10), timestamp="at", skew="1 HOUR")
+            session.execute(query.format(tmp_path / "one"))
+            until(lambda: session.statistics().queries["q"].results == 10, 60)
+        with Session(tmp_path / "checkpoint") as session, pytest.raises(SourceFault, match="has not given one"):
+            session.start()
+        with Session(tmp_path / "checkpoint") as session:
+            session.stream("numbers", frame("a", 10, 20), timestamp="at", skew="1 HOUR")
+            session.start()
+            until(lambda: session.statistics().queries["q"].results == 20, 60)
+            session.execute("DROP QUERY q; DROP STREAM numbers")
+            session.stream("numbers", frame("b", 100, 110), timestamp="at", skew="1 HOUR")
+            session.execute(query.format(tmp_path / "two"))
+            session.drain(100)
+        assert ids("one") == [*range(20)]
+        assert ids("two") == [*range(100, 110)]
+        assert spark.read.json(str(tmp_path / "two")).agg({"at": "min"}).first()[0] == "1970-01-01T00:01:40.000000"
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+
+
 def test_a_socket_is_read_and_its_lines_survive_in_the_spool(spark, tmp_path):
     lines = b"".join(json.dumps({"v": i}).encode() + b"\n" for i in range(50)) + b"oops\n"
     server = socket.create_server(("127.0.0.1", 0))

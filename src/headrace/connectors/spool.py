@@ -46,6 +46,10 @@ from headrace.storage.names import file_name
 _SHIFT = 32
 #: The place of events that are raised by hand among those of rules with the same time.
 _BY_HAND = 1 << 31
+#: Where Spark keeps how far it has read foreign sources.
+FEEDERS = "feeders"
+#: How many numbers lie between two streams of a name with a foreign source.
+_GAP = 1 << 16
 _SUFFIX = ".arrow"
 _NAME = re.compile(rf"(\d+)-(\d+)(?:-(t\d+-\d+|list|k[0-9a-f]+-[0-9a-f]+))?\{_SUFFIX}", re.ASCII)
 #: The writer of a file that names others, and how the key of a pushed file begins.
@@ -311,6 +315,22 @@ class RaisedSource(SpoolSource):
 def split_by_hand(number: int, rows: bytes) -> Split:
     """Return a split with the tuples of an event that a command of this number raises."""
     return {"number": number, "rows": base64.b64encode(rows).decode()}
+
+
+def feeder_folder(stream: Stream, checkpoint: Path) -> Path:
+    """Return where Spark keeps how far it has read a foreign source into the spool of a stream."""
+    name = file_name(stream.name)
+    return checkpoint / FEEDERS / (f"{name}@{stream.begin}" if stream.begin else name)
+
+
+def first_number(stream: str, checkpoint: Path) -> int:
+    """Return the number of the first file of a stream that is created now.
+
+    Feeders of earlier streams of its name, which may not have ended yet, do not reach it.
+    """
+    name = file_name(stream)
+    earlier = [folder for folder in files.names(checkpoint / FEEDERS) if folder.partition("@")[0] == name]
+    return stream_spool(stream, checkpoint).next_number() + _GAP * len(earlier)
 
 
 def raised_source(stream: Stream, checkpoint: Path) -> SpoolSource:

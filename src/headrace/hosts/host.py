@@ -84,6 +84,15 @@ class Preparable(Protocol):
         ...
 
 
+@runtime_checkable
+class FrameReader(Protocol):
+    """A deployment whose streams can read streaming DataFrames of the program."""
+
+    def read_frame(self, name: str, frame: Any, timestamp: str | None, skew: str | None) -> str:
+        """Let the stream of this name read a DataFrame; return the CREATE STREAM statement for it."""
+        ...
+
+
 class Rescaled(NamedTuple):
     """How the state of a checkpoint was divided: the number of buckets, and that of their parts before and after."""
 

@@ -23,12 +23,12 @@ from headrace.commands.repairs import Repair, add_repairs
 from headrace.commands.running import Running
 from headrace.connectors import push
 from headrace.connectors.memory import KeyedPushes, MemorySink
-from headrace.connectors.spool import stream_spool
+from headrace.connectors.spool import first_number
 from headrace.driver.deployed import Deployments
 from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, Span, pointing_at
-from headrace.hosts.host import Deployment, Preparable, Rescalable, Rescaled
+from headrace.hosts.host import Deployment, FrameReader, Preparable, Rescalable, Rescaled
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.starting.launch import Launch, launch_of
 from headrace.language.parser import parse
@@ -358,6 +358,18 @@ class Session:
         self.execute(create_function_text(code, name, args, returns, vectorized))
         return code
 
+    def stream(self, name: str, frame: Any, *, timestamp: str | None = None, skew: str | None = None) -> None:
+        """Make a stream of a streaming DataFrame; `timestamp` names the column of its time, `skew` is '2 SECONDS'.
+
+        A session that continues a checkpoint does so again, before it starts.
+        """
+        if not isinstance(self.deployment, FrameReader):
+            raise HostFault("DataFrames are for the host 'spark'", hint="leave the host out, or push rows")
+        self.execute(self.deployment.read_frame(name, frame, timestamp, skew), start=False)
+        known = self.catalog.find(name)
+        if not isinstance(known, Stream) or known.connector.options.get("format") != "dataframe":
+            raise NameFault(f"{name} already exists, and reads no DataFrame", hint="choose another name, or drop it")
+
     def statistics(self) -> Statistics:
         """Return the counters of the deployment as of the last finished micro-batch."""
         return self.deployment.delivery.statistics
@@ -537,7 +549,7 @@ class Session:
         return transaction
 
     def _begin_of(self, stream: str) -> int:
-        return stream_spool(stream, self.directory).next_number()
+        return first_number(stream, self.directory)
 
     def _check_streams(self, transaction: Transaction) -> None:
         """Refuse streams that a checkpoint in an object store cannot hold."""

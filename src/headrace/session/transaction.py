@@ -43,7 +43,7 @@ Create: TypeAlias = (
 
 
 #: Streams whose records are in numbered files that only we write.
-_NUMBERED = ("MEMORY", RAISED)
+_NUMBERED = ("MEMORY", "SPARK", RAISED)
 
 
 class Transaction:

@@ -85,7 +85,7 @@ def test_a_batch_that_is_written_again_replaces_what_it_left() -> None:
 
 
 def test_a_topic_gets_the_newest_row_of_a_key_and_no_value_for_one_that_is_gone() -> None:
-    options = {"bootstrap": "localhost:9092", "topic": "t", "key": "k", "upsert": True}
+    options: dict[str, Any] = {"bootstrap": "localhost:9092", "topic": "t", "key": "k", "upsert": True}
     records = Records(target(Connector("KAFKA", options), LOG), LOG)
     rows = [
         ("a", 1, "insert"),
@@ -101,7 +101,7 @@ def test_a_topic_gets_the_newest_row_of_a_key_and_no_value_for_one_that_is_gone(
 
 def test_what_is_no_change_of_a_key_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("confluent_kafka", reason="the client of Kafka is not installed: tests/kafka/setup")
-    options = {"bootstrap": "localhost:9092", "topic": "t", "key": "k", "upsert": True}
+    options: dict[str, Any] = {"bootstrap": "localhost:9092", "topic": "t", "key": "k", "upsert": True}
     sink = KafkaSink("q", Connector("KAFKA", options), LOG, Path())
     monkeypatch.setattr(Records, "largest", lambda self: 1_000_000)
     rows = [("a", 1, "insert"), (None, 1, "insert"), ("a", 1, None), ("b" * 200_000, 1, "update_before")]

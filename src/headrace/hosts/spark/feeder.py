@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -15,19 +15,22 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import TimestampType
 
 from headrace.catalog.definitions import Stream
 from headrace.connectors.secrets import with_secrets
-from headrace.connectors.spool import Spool, Spooled, stream_spool
+from headrace.connectors.spool import Spool, Spooled, feeder_folder, stream_spool
 from headrace.errors import SourceFault
 from headrace.model.page import Page
+from headrace.model.schema import Field
 from headrace.model.types import DataType, Type
 from headrace.storage import files
-from headrace.storage.names import file_name
 
+#: The format of a stream that reads a DataFrame of the program.
+DATAFRAME = "dataframe"
 #: Parts are written once they have this size.
 _PART_BYTES = 16 * 1024 * 1024
 #: Less than this goes to the driver.
@@ -38,24 +41,19 @@ _DRIVER = "t999999999-1"
 _SPARK_TYPES: dict[DataType, str] = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
 
 
-def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQuery:
-    """Start to read; rows are in the spool once their micro-batch is complete."""
+def feed(session: SparkSession, stream: Stream, directory: Path, own: DataFrame | None = None) -> StreamingQuery:
+    """Start to read; rows are in the spool once their micro-batch is complete. `own` is the program's DataFrame."""
     options = {name: str(value) for name, value in with_secrets(stream).connector.options.items()}
     kind = options.pop("format")
     try:
-        reader = session.readStream.format(kind).options(**options)
-        if kind in ("json", "csv", "parquet", "orc", "xml", "text"):
-            reader = reader.schema(_declared(stream))
-        frame = reader.load()
+        frame = _own(stream, own) if kind == DATAFRAME else _loaded(session, stream, kind, options)
         missing = [name for name in stream.schema.names if name not in frame.columns]
         if missing:
             raise SourceFault(
                 f"stream {stream.name}: the Spark source {kind!r} has no column {missing[0]!r}",
                 hint=f"it has {', '.join(frame.columns)}",
             )
-        chosen = frame.select(
-            [F.col(f"`{field.name}`").cast(_spark_type(field.type)).alias(field.name) for field in stream.schema]
-        )
+        chosen = frame.select([_column(frame, field) for field in stream.schema])
     except SourceFault:
         raise
     except Exception as error:
@@ -63,17 +61,40 @@ def feed(session: SparkSession, stream: Stream, directory: Path) -> StreamingQue
             f"stream {stream.name}: Spark cannot read format {kind!r}: {error}",
             hint="check the options, and that the jar is there",
         ) from error
-    spool = stream_spool(stream.name, directory)
-
-    checkpoint = directory / "feeders" / file_name(stream.name)
+    spool, checkpoint = stream_spool(stream.name, directory), feeder_folder(stream, directory)
 
     def leave(rows: DataFrame, batch: int) -> None:
+        number = stream.begin + batch
         files.force(checkpoint)  # that the micro-batch reads just these rows, before anything shows it
-        if not spool.files(batch, batch + 1):  # else it was left before a crash
-            notes = rows.mapInArrow(partial(_written, spool, batch), _NOTE).collect()
-            leave_rows(spool, batch, [Note(*note) for note in notes])
+        if not spool.files(number, number + 1):  # else it was left before a crash
+            notes = rows.mapInArrow(partial(_written, spool, number), _NOTE).collect()
+            leave_rows(spool, number, [Note(*note) for note in notes])
 
     return chosen.writeStream.foreachBatch(leave).option("checkpointLocation", str(checkpoint)).start()
+
+
+def _loaded(session: SparkSession, stream: Stream, kind: str, options: Mapping[str, str]) -> DataFrame:
+    reader = session.readStream.format(kind).options(**options)
+    if kind in ("json", "csv", "parquet", "orc", "xml", "text"):
+        reader = reader.schema(_declared(stream))
+    return reader.load()
+
+
+def _own(stream: Stream, frame: DataFrame | None) -> DataFrame:
+    if frame is None:
+        raise SourceFault(
+            f"stream {stream.name} reads a DataFrame of the program, which has not given one",
+            hint=f"call session.stream({stream.name!r}, frame) before the queries start",
+        )
+    return frame
+
+
+def _column(frame: DataFrame, field: Field) -> Column:
+    """Return a column of a source with the declared type; a time is that of UTC, whatever zone the session has."""
+    column = F.col(f"`{field.name}`")
+    if field.type is Type.TIMESTAMP and isinstance(frame.schema[field.name].dataType, TimestampType):
+        column = F.convert_timezone(F.current_timezone(), F.lit("UTC"), column.cast("timestamp_ntz"))
+    return column.cast(_spark_type(field.type)).alias(field.name)
 
 
 class Note(NamedTuple):
@@ -125,6 +146,36 @@ def _note(spool: Spool, batch: int, task: int, place: int, rows: pl.DataFrame) -
     if rows.estimated_size() < _LEAST_BYTES:
         return Note(task, place, "", Page(rows).encode())
     return Note(task, place, spool.put_part(batch, rows, f"t{task}-{place}").name, b"")
+
+
+class Feeders:
+    """The streaming queries that read foreign sources, by stream; `frames` are DataFrames of the program, by stream."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._queries: dict[str, tuple[str, StreamingQuery]] = {}  # with the source that each reads
+        self.frames: dict[str, DataFrame] = {}
+
+    def follow(self, session: Callable[[], SparkSession], streams: Iterable[Stream]) -> None:
+        """Read the sources of these streams, and no others: a stream that nobody reads waits where it is."""
+        foreign = {stream.name: stream for stream in streams if stream.connector.kind == "SPARK"}
+        for name, (source, query) in [*self._queries.items()]:
+            if name not in foreign or foreign[name].source != source:
+                query.stop()
+                del self._queries[name]
+        for name, stream in foreign.items():
+            if name not in self._queries:
+                query = feed(session(), stream, self._directory, self.frames.get(name.lower()))
+                self._queries[name] = (stream.source, query)
+
+    def settle(self) -> None:
+        """End what has nothing more to read."""
+        for _, query in self._queries.values():
+            settle(query)
+
+    def stop(self) -> None:
+        for _, query in self._queries.values():
+            query.stop()
 
 
 def settle(query: StreamingQuery, timeout: float = 10.0) -> None:

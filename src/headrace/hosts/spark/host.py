@@ -38,9 +38,10 @@ from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault, OwnerFault, SinkFault
 from headrace.hosts.host import Rescaled, file_fault
 from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
+from headrace.hosts.spark.dataframes import create_stream_text
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.faults import JVM_LOST, batch_fault, lost_jvm, no_start
-from headrace.hosts.spark.feeder import feed, settle
+from headrace.hosts.spark.feeder import Feeders
 from headrace.hosts.spark.hashing import spread_from
 from headrace.hosts.spark.logs import mend
 from headrace.hosts.spark.offset_log import read_logs, read_partitions
@@ -101,7 +102,7 @@ class SparkDeployment:
         self.delivery = Delivery(self.directory)
         self.deployments = Deployments(self.directory)
         self.query: StreamingQuery | None = None
-        self.feeders: dict[str, StreamingQuery] = {}
+        self.feeders = Feeders(self.directory)
         self.drained = threading.Event()
         self.turn = Turn(self.directory, self.deployments.log, self.delivery, SystemClock())
         self.control = self.turn.control
@@ -184,7 +185,7 @@ class SparkDeployment:
         if self.interval:
             writer = writer.trigger(processingTime=f"{round(self.interval * 1000)} milliseconds")
         if not running.draining:
-            self._feed(tuple(stream for query in running.known for stream in query.streams))
+            self._feed()
         self.query = retried(writer.start)
         threading.Thread(target=self._watch, args=(writer, self.query), name="watch", daemon=True).start()
 
@@ -245,12 +246,20 @@ class SparkDeployment:
         return len(self.buckets) or self.wanted_buckets or of_machine
 
     def send(self, *commands: Command) -> None:
-        for command in commands:
-            if isinstance(command, AddQuery) and self.query is not None:
-                self._feed(command.streams)
-            if isinstance(command, Drain):
-                self._end_feeders()
+        added = [stream for command in commands if isinstance(command, AddQuery) for stream in command.streams]
+        is_draining = any(isinstance(command, Drain) for command in commands)
+        if self.query is not None or is_draining:
+            self._feed(*added)  # before the command lasts, since a source may be refused
+        if is_draining:
+            self.feeders.settle()
         self.deployments.log.append(*commands)
+        if self.query is not None and not is_draining:
+            self._feed()
+
+    def read_frame(self, name: str, frame: DataFrame, timestamp: str | None, skew: str | None) -> str:
+        text = create_stream_text(name, frame, timestamp, skew)
+        self.feeders.frames[name.lower()] = frame
+        return text
 
     def now(self) -> int:
         return SystemClock().now()
@@ -294,8 +303,7 @@ class SparkDeployment:
 
     def _stop(self, query: StreamingQuery) -> None:
         """Stop the streaming queries, ours between two micro-batches."""
-        for feeder in self.feeders.values():
-            feeder.stop()
+        self.feeders.stop()
         # Spark's stop interrupts a running micro-batch; it would be run again, but there is no need
         deadline = time.monotonic()
         if not is_lost(self.directory):
@@ -406,17 +414,10 @@ class SparkDeployment:
         """Say what a start is doing."""
         self.stage = stage
 
-    def _feed(self, streams: tuple[Stream, ...]) -> None:
-        """Start reading foreign sources that are not read yet."""
-        for stream in streams:
-            if stream.connector.kind == "SPARK" and stream.name not in self.feeders:
-                self.feeders[stream.name] = feed(self._session(), stream, self.directory)
-
-    def _end_feeders(self) -> None:
-        running = self.deployments.at(self.deployments.count()).running
-        self._feed(tuple(stream for query in running.known for stream in query.streams))
-        for feeder in self.feeders.values():
-            settle(feeder)
+    def _feed(self, *added: Stream) -> None:
+        """Read the foreign sources that queries read, and those of streams that are added now."""
+        known = self.deployments.newest().known
+        self.feeders.follow(self._session, [*(stream for query in known for stream in query.streams), *added])
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         began = time.perf_counter_ns()
