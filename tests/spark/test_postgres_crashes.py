@@ -56,10 +56,11 @@ def test_killed_between_results_a_table_has_each_once(database, tmp_path):
     with psycopg.connect(database, autocommit=True) as connection:
 
         def noted():
-            (there,) = connection.execute("SELECT to_regclass('headrace_deliveries')").fetchone()
-            return (
-                0 if there is None else connection.execute("SELECT sum(batch) FROM headrace_deliveries").fetchone()[0]
-            )
+            ((there,),) = connection.execute("SELECT to_regclass('headrace_deliveries')").fetchall()
+            if there is None:
+                return 0
+            ((total,),) = connection.execute("SELECT sum(batch) FROM headrace_deliveries").fetchall()
+            return total or 0
 
         for goal in (4, 12):  # a transaction of one sink is through, that of the other perhaps not
             process = start()
