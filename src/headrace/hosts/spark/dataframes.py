@@ -25,7 +25,8 @@ def create_stream_text(name: str, frame: DataFrame, timestamp: str | None, skew:
     columns = ", ".join(f"{format_name(field.name)} {_type_of(field.dataType)}" for field in frame.schema)
     time = "TIMESTAMP INTERNAL" if timestamp is None else f"TIMESTAMP BY {format_name(timestamp)}"
     lateness = "" if skew is None else f" SKEW {skew}"
-    return f"CREATE STREAM IF NOT EXISTS {format_name(name)} ({columns}) {time}{lateness} FROM SPARK (format '{DATAFRAME}')"
+    source = f"FROM SPARK (format '{DATAFRAME}')"
+    return f"CREATE STREAM IF NOT EXISTS {format_name(name)} ({columns}) {time}{lateness} {source}"
 
 
 def _type_of(type_: DataType) -> str:
