@@ -44,7 +44,7 @@ def bench(
     minutes: float | None = typer.Option(None, min=0.1, help="How long to run, for chaos and soak."),
     queries: str | None = typer.Option(None, help="Only these queries, such as q0,q5, for nexmark."),
     input: str | None = typer.Option(
-        None, help="files or kafka: where nexmark reads its events.", show_default="files"
+        None, help="files or kafka: where nexmark and ysb read their events.", show_default="files"
     ),
     json_file: Path | None = typer.Option(None, "--json", dir_okay=False, help="Write all figures to this file."),
     pictures: Path | None = typer.Option(
