@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct
 
 from headrace.commands.running import Running
+from headrace.control.latencies import Latencies
 from headrace.control.machine import Machine, Work, work_of
 from headrace.control.observation import Observation, QueryObservation, Usual, VertexCost
 from headrace.control.service_line import ServiceLine
@@ -77,6 +79,7 @@ class Monitor:
         self._costs: dict[VertexId, VertexCost] = {}
         self._counts: dict[VertexId, _Counted] = {}
         self._reading = 0.0
+        self._latencies: dict[str, Latencies] = {}  # of queries that promise a percentile
 
     def look(
         self, statistics: Statistics, reports: Sequence[Report], running: Running, now: int, cores: int
@@ -94,6 +97,7 @@ class Monitor:
         rates = _per_second(first.streams, latest.streams, now - first.time)
         results = _rates([look.results for look in looks], latest.results, [look.time for look in looks], now)
         queries = {query.query: _query(query.query, running, statistics, results) for query in running.queries}
+        queries |= self._at_percentiles(queries, running, reports, now)
         unread = sum(counts.queued for counts in statistics.vertices.values())
         return Observation(
             time=now,
@@ -114,6 +118,28 @@ class Monitor:
             },
             behind={name: stream.behind / SECOND for name, stream in statistics.streams.items() if stream.behind},
         )
+
+    def _at_percentiles(
+        self, queries: Mapping[str, QueryObservation], running: Running, reports: Sequence[Report], now: int
+    ) -> dict[str, QueryObservation]:
+        """Return the queries that promise a percentile of their latency, with that of the last minute."""
+        promised = {
+            query.query: (query, query.qos.latency.percentile)
+            for query in running.queries
+            if query.qos.latency is not None and query.qos.latency.percentile is not None
+        }
+        self._latencies = {name: known for name, known in self._latencies.items() if name in promised}
+        tuples: dict[str, int] = {}
+        for task in (task for report in reports for task in report.tasks):
+            for stream, counts in task.streams.items():
+                tuples[stream] = tuples.get(stream, 0) + counts.tuples
+        found = {}
+        for name, (query, percentile) in promised.items():
+            known, latency = self._latencies.setdefault(name, Latencies()), queries[name].latency
+            if latency is not None:
+                known.add(now, latency, sum(tuples.get(read.name, 0) for read in query.streams))
+            found[name] = msgspec.structs.replace(queries[name], latency=known.percentile(percentile))
+        return found
 
     def _batch(self, reports: Sequence[Report], now: int, cores: int) -> None:
         """Learn from the duration of a micro-batch."""

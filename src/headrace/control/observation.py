@@ -17,7 +17,8 @@ from headrace.operators.multijoin.seen import BoxSeen
 class QueryObservation(Struct, frozen=True):
     """The state of a query; None where there is no observation.
 
-    Latency of its slowest result (seconds), bytes of state, results per second, and tuples that wait.
+    Latency of its slowest result, or at the percentile that it promises (seconds), bytes of state, results per second,
+    and tuples that wait.
     """
 
     query: str

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from headrace.analysis.forecast.verification import MEASURES, Measure
 from headrace.control.observation import QueryObservation
-from headrace.model.qos import Promise, Qos, Strictness
+from headrace.model.qos import Promise, Qos, Strictness, format_percentile
 
 
 class PromiseCheck(Struct, frozen=True):
@@ -16,6 +16,7 @@ class PromiseCheck(Struct, frozen=True):
     strictness: Strictness
     expected: float
     observed: float
+    percentile: float | None = None  # which latency it is; None: the longest
 
     @property
     def is_kept(self) -> bool:
@@ -32,7 +33,8 @@ class PromiseCheck(Struct, frozen=True):
 
     def __str__(self) -> str:
         observed, expected = _format(self.measure, self.observed), _format(self.measure, self.expected)
-        return f"{self.measure} is {observed}, promised {expected} {self.strictness.value}"
+        which = "" if self.percentile is None else f" {format_percentile(self.percentile)}"
+        return f"{self.measure}{which} is {observed}, promised {expected} {self.strictness.value}"
 
 
 def promise_of(qos: Qos, measure: Measure) -> Promise | None:
@@ -59,7 +61,8 @@ def promise_checks(
         promise, value = promise_of(qos, measure), observation.value(measure)
         if promise is not None and value is not None:
             observed = value * 1e6 if measure == "latency" else value
-            checks.append(PromiseCheck(measure, promise.strictness, promise.curve.at(elapsed + lookahead), observed))
+            expected = promise.curve.at(elapsed + lookahead)
+            checks.append(PromiseCheck(measure, promise.strictness, expected, observed, promise.percentile))
     return tuple(checks)
 
 

@@ -3,6 +3,7 @@
 `qos_of` reads the options of a WITH clause:
 
     latency '500 ms' MUST, memory '64 MB' BEST EFFORT, error 0.15, shed SMALLEST speed, priority 2
+    latency p99 '2 s' MUST
 
 A value that changes over the time since the query began is written as points, linear in between: `'0s: 1 s, 500s: 200
 ms'`.
@@ -28,6 +29,7 @@ OPTIONS = ("latency", "memory", "throughput", "error", "shed", "priority")
 SHED_KINDS: tuple[ShedKind, ...] = ("RANDOM", "SMALLEST", "LARGEST", "CENTER", "OUTLIER")
 _BYTES = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?b)\s*", re.IGNORECASE)
+_PERCENTILE = re.compile(r"p([0-9]+(?:\.[0-9]+)?)", re.IGNORECASE)
 _RATE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:/|per\s)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
@@ -74,11 +76,13 @@ class Curve(Struct, frozen=True):
 class Promise(Struct, frozen=True):
     """A limit to keep, and how strictly.
 
-    At most so much latency (microseconds) or memory (bytes), or at least so many results a second.
+    At most so much latency (microseconds) or memory (bytes), or at least so many results a second. A latency may be
+    that of a share of the tuples, such as 0.99 (`percentile`).
     """
 
     curve: Curve
     strictness: Strictness = Strictness.BEST_EFFORT
+    percentile: float | None = None
 
     @property
     def is_must(self) -> bool:
@@ -141,6 +145,20 @@ def parse_rate(text: str) -> float:
     return float(parsed[1]) * SECOND / UNITS[parsed[2].lower()]
 
 
+def parse_percentile(text: str) -> float:
+    """Read 'p99.9' as the share 0.999."""
+    parsed = _PERCENTILE.fullmatch(text)
+    share = 0.0 if parsed is None else round(float(parsed[1]) / 100, 9)
+    if not 0 < share < 1:
+        raise ValueError(f"{text!r} is not a percentile such as p99 or p99.9")
+    return share
+
+
+def format_percentile(share: float) -> str:
+    """Write the share 0.999 as 'p99.9'."""
+    return f"p{100 * share:.6g}"
+
+
 def format_qos(qos: Qos) -> list[tuple[str, str]]:
     """Write each promise as in a WITH clause, by name."""
     promises = []
@@ -150,7 +168,8 @@ def format_qos(qos: Qos) -> list[tuple[str, str]]:
         ("throughput", qos.throughput, _write_rate),
     ):
         if promise is not None:
-            promises.append((name, f"{_curve_text(promise.curve, write)} {promise.strictness.value}"))
+            which = "" if promise.percentile is None else f"{format_percentile(promise.percentile)} "
+            promises.append((name, f"{which}{_curve_text(promise.curve, write)} {promise.strictness.value}"))
     if qos.error is not None:
         promises.append(("error", f"{qos.error:g}"))
     if qos.shed is not None:
@@ -167,7 +186,9 @@ def _promise(options: Mapping[str, Option], name: str, parse: Callable[[str], fl
         return None
     if not isinstance(value, str):
         raise ValueError(f"expected a value in quotes, such as {_SAMPLES[name]}")
-    return Promise(_curve(value, parse), Strictness(str(options.get(f"{name}.class", "BEST EFFORT"))))
+    strictness = Strictness(str(options.get(f"{name}.class", "BEST EFFORT")))
+    percentile = options.get(f"{name}.percentile")
+    return Promise(_curve(value, parse), strictness, None if percentile is None else parse_percentile(str(percentile)))
 
 
 _SAMPLES = {"latency": "'500 ms'", "memory": "'64 MB'", "throughput": "'1000/s'"}

@@ -106,6 +106,15 @@ def test_promises_are_written_as_they_are_read() -> None:
     }
 
 
+@pytest.mark.parametrize(("text", "share"), [("p99", 0.99), ("P99.9", 0.999), ("p50", 0.5)])
+def test_a_percentile_is_written_as_it_is_read(text: str, share: float) -> None:
+    qos = qos_of({"latency": "2 s", "latency.percentile": text})
+    assert qos.latency is not None
+    assert qos.latency.percentile == share
+    assert dict(format_qos(qos))["latency"] == f"{text.lower()} '2 s' BEST EFFORT"
+    assert msgspec.json.decode(msgspec.json.encode(qos), type=Qos) == qos
+
+
 def test_sizes_and_rates() -> None:
     assert (parse_size("1.5 kB"), parse_size("2GB"), parse_size("10 b")) == (1536, 2**31, 10)
     assert (parse_rate("1000/s"), parse_rate("60 per minute"), parse_rate("0.5/ms")) == (1000, 1, 500)
@@ -120,6 +129,7 @@ def test_sizes_and_rates() -> None:
         ({"latency": "0 s"}, "above zero"),
         ({"latency": "0 s: 1 s, 2 s"}, "not a point"),
         ({"latency": "5 s: 1 s, 5 s: 2 s"}, "must grow"),
+        ({"latency": "1 s", "latency.percentile": "p100"}, "not a percentile"),
         ({"memory": "64"}, "not an amount of memory"),
         ({"throughput": "1000"}, "not a rate"),
         ({"throughput": "10/fortnight"}, "not a rate"),

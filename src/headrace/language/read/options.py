@@ -1,13 +1,16 @@
 """Reads the options of a query: `(latency '500 ms' MUST, error 0.15, shed SMALLEST speed, ordered)`.
 
-Values are kept as written. The class of a promise, such as MUST, is kept under `name.class`, the column to shed by
-under `shed.attribute` and `shed.center`.
+Values are kept as written. The class of a promise, such as MUST, is kept under `name.class`, the percentile of a
+latency under `latency.percentile`, the column to shed by under `shed.attribute` and `shed.center`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from sqlglot.tokenizer_core import TokenType
 
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language.names import did_you_mean
@@ -18,6 +21,7 @@ from headrace.model.option import Option
 from headrace.model.qos import OPTIONS, qos_of
 
 _CLASSES = (("MUST",), ("BEST", "EFFORT"), ("DONT", "CARE"))
+_PERCENTILE = re.compile(r"P\d+")
 _MEASURES = ("latency", "memory", "throughput")
 NONE = "NONE"
 
@@ -91,8 +95,11 @@ def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
     start = reader.position
     if (removable or key == KEEP) and reader.accept(NONE):
         return {key: NONE}
+    percentile = _percentile(reader) if key == "latency" else None
     value = reader.option()
     values: dict[str, Option] = {key: True if value is None else value}
+    if percentile is not None:
+        values["latency.percentile"] = percentile
     for words in _CLASSES if key in _MEASURES else ():
         if reader.accept(*words):
             values[f"{key}.class"] = " ".join(words)
@@ -110,3 +117,14 @@ def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
         )
         raise SyntaxFault(f"{key}: {error}", span=span) from error
     return values
+
+
+def _percentile(reader: Reader) -> str | None:
+    """Read p99 or p99.9, if it comes next; the tokenizer takes the latter apart."""
+    if not _PERCENTILE.fullmatch(reader.word()):
+        return None
+    parts: list[str] = []
+    while reader.token is not None and reader.token.token_type != TokenType.STRING and reader.word() not in (")", ","):
+        parts.append(reader.token.text)
+        reader.position += 1
+    return "".join(parts)
