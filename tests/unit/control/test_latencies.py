@@ -62,8 +62,8 @@ def test_a_forecast_of_a_percentile_is_above_the_mean() -> None:
 def test_a_deployment_checks_the_percentile_that_was_promised(tmp_path: Path) -> None:
     with Session(tmp_path, host="local") as session:
         session.execute(
-            "CREATE STREAM s (x INT) FROM MEMORY; CREATE QUERY q AS SELECT x FROM s INTO MEMORY "
-            "WITH (latency p99.9 '10 s' MUST, force)"
+            "CREATE STREAM s (x INT) FROM MEMORY; CREATE QUERY q "
+            "WITH (latency p99.9 '10 s' MUST, force) AS SELECT x FROM s INTO MEMORY"
         )
         for number in range(5):
             session.push("s", [{"x": number}])
