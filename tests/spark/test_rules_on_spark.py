@@ -15,6 +15,8 @@ STOP QUERY detour;
 CREATE EVENT tick AS AT '*:*:*';
 CREATE EVENT alarm (n INT);
 CREATE QUERY alarms AS SELECT n, cascade FROM alarm INTO MEMORY;
+CREATE STREAM made (n BIGINT) FROM GENERATOR (rate 200, process 'constant', col.n 'sequence');
+CREATE QUERY all_made AS SELECT n FROM made INTO MEMORY;
 CREATE QUERY ticks AS SELECT * FROM tick INTO MEMORY;
 CREATE RULE begin ON immobile WHEN carId > 0 DO START QUERY detour, CALL webhook('{url}');
 CREATE RULE finish ON immobile WHEN carId < 0 DO STOP QUERY detour;
@@ -45,16 +47,22 @@ def test_a_rule_turns_a_query_on_and_off_and_tells_a_webhook_while_the_clock_str
         thread.start()
         with Session(tmp_path) as session:
             session.execute(SCRIPT.format(url=f"http://127.0.0.1:{server.server_port}/police"))
+            until(lambda: session.results("all_made"), session=session)
+            session.execute("ALTER STREAM made PAUSE")
             off = state(session)
             session.push("immobile", [{"carId": 7}])
             until(lambda: state(session) != off, session=session)
             session.push("cars", [{"n": 2}])
             until(lambda: session.results("detour") == [{"n": 2}], session=session)
             until(lambda: Police.told and len(session.results("ticks")) > 1, session=session)
-            session.execute("RAISE EVENT alarm(3)")
+            made = len(session.results("all_made"))
+            session.execute("ALTER STREAM made SET rate = 50; ALTER STREAM made RESUME; RAISE EVENT alarm(3)")
             until(lambda: session.results("alarms") == [{"n": 3, "cascade": 0}], session=session)
+            until(lambda: len(session.results("all_made")) > made, session=session)
             session.push("immobile", [{"carId": -1}])
             until(lambda: state(session) == off, session=session)
+            numbers = [row["n"] for row in session.results("all_made")]
         server.shutdown()
         thread.join()
+    assert sorted(numbers) == list(range(len(numbers))), "nothing is lost or made twice"
     assert [(each["rule"], each["detection"]["carId"]) for each in Police.told] == [("begin", 7)]

@@ -90,6 +90,8 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 continue
             case statements.Alter() | statements.AlterPromises() | statements.Migrate() | statements.ResetFrontier():
                 continue
+            case statements.SteerStream():
+                continue
             case statements.Tell() | parcels.MoveParcels() | stints.TurnQuery() | statements.RefreshTable():
                 continue
         try:

@@ -185,6 +185,15 @@ class RaiseTuples(Struct, frozen=True, tag="raise_tuples"):
     rows: bytes  # a page with the times of the tuples
 
 
+class Steer(Struct, frozen=True, tag="steer"):
+    """Let the source of a stream go on at another rate (None: as it is), or pause it."""
+
+    stream: str
+    source: str  # a digest: a stream of another source with this name is another one
+    rate: float | None
+    paused: bool
+
+
 class Set(Struct, frozen=True, tag="set"):
     """Change a setting: of one query, or (None) of the whole system."""
 
@@ -346,6 +355,7 @@ Command: TypeAlias = (
     | Drain
     | ResetFrontier
     | RaiseTuples
+    | Steer
     | Set
     | SetPromises
     | SendFeedback

@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from headrace.catalog.definitions import Stream
 from headrace.commands.allotments import Allotment, allotted, names_of, stay
 from headrace.commands.command import (
     AddQuery,
@@ -26,6 +27,7 @@ from headrace.commands.command import (
     SetPromises,
     ShedAt,
     StartQuery,
+    Steer,
     StopQuery,
     Suspension,
     UseBuckets,
@@ -115,6 +117,7 @@ class Running(Struct, frozen=True):
     tables: dict[str, str] = {}  # the digests of tables that are read again, by key
     allotments: dict[str, Allotment] = {}  # where parcels of keys are, if not where their hash puts them
     buckets: tuple[int, ...] = ()  # among which keys are divided; none: those with which the checkpoint began
+    steered: dict[str, Steer] = {}  # streams whose sources were paused, or whose rates were changed
 
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
@@ -141,6 +144,8 @@ class Running(Struct, frozen=True):
                 return replace(state, draining=True)
             case RaiseTuples():
                 return state
+            case Steer(stream=stream):
+                return replace(state, steered={**self.steered, stream: command})
             case ResetFrontier(stream=name, to=to, skew=skew):
                 frontier = Frontier(to, to + skew, state.commands)
                 return replace(state, frontiers={**self.frontiers, name: frontier})
@@ -175,7 +180,9 @@ class Running(Struct, frozen=True):
                 | FailQuery(added=AddQuery(query=name))
             ):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
-            case EndQuery() | Drain() | ResetFrontier() | RaiseTuples() | Set() | SetPromises() | SendFeedback():
+            case EndQuery() | Drain() | ResetFrontier() | RaiseTuples() | Steer():
+                return self.deferrals
+            case Set() | SetPromises() | SendFeedback():
                 return self.deferrals
             case (
                 UseCosts()
@@ -198,6 +205,11 @@ class Running(Struct, frozen=True):
     def early_of(self, query: str) -> list[AddQuery]:
         """Return the later stints of a query that is on, in their order."""
         return [early for early in self.early if early.query == query]
+
+    def steering(self, stream: Stream) -> Steer | None:
+        """Return what was said about the rate of a stream."""
+        steer = self.steered.get(stream.name)
+        return steer if steer is not None and steer.source == stream.source else None
 
     def reset_since(self, commands: int) -> dict[str, Frontier]:
         """Return the streams whose frontiers later commands than the first so many have reset, and where to."""

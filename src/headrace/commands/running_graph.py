@@ -91,7 +91,9 @@ def reads_alike(one: Running, other: Running) -> bool:
 def _reading(running: Running) -> Running:
     """Return the state without what neither the placement nor the ingest depends on."""
     chosen = tuple(chosen for chosen in running.settings if not isinstance(chosen.setting, _OF_BUCKETS))
-    return replace(running, commands=0, settings=chosen, costs={}, failed=(), suspended={}, frontiers={}, trees={})
+    return replace(
+        running, commands=0, settings=chosen, costs={}, failed=(), suspended={}, frontiers={}, trees={}, steered={}
+    )
 
 
 def invariants_in(running: Running) -> dict[VertexId, Invariants]:

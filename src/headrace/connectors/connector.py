@@ -80,6 +80,15 @@ class PacedSource(Protocol):
 
 
 @runtime_checkable
+class SteeredSource(Protocol):
+    """A source that makes its records, at a rate that can be changed while it is read."""
+
+    def steer(self, rate: float | None, *, paused: bool) -> None:
+        """Go on at another rate (None: that of the definition), or not at all, with the next `latest`."""
+        ...
+
+
+@runtime_checkable
 class WaitingSource(Protocol):
     """A source that holds back what may not be complete yet."""
 

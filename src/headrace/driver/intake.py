@@ -22,6 +22,7 @@ from headrace.connectors.connector import (
     SkippingSource,
     Source,
     Split,
+    SteeredSource,
     TimedSource,
     WaitingSource,
 )
@@ -222,6 +223,9 @@ class Intake:
         source, limit = deployed.sources[name], min(self.limit, progress.limits.get(name, self.limit))
         if deployed.running.draining and isinstance(source, WaitingSource):
             source.hurry()
+        if isinstance(source, SteeredSource):
+            steer = deployed.running.steering(deployed.streams[name])
+            source.steer(None if steer is None else steer.rate, paused=steer is not None and steer.paused)
         if limit <= 0 and before.at is not None:
             return before.at
         return _end(source, before.at, deployed.needed, name, time, limit)

@@ -227,11 +227,13 @@ def _query(reader: Reader) -> tuple[exp.Expr, Span, tuple[ConnectorClause, ...]]
 
 def _alter(
     reader: Reader, offset: int
-) -> statements.Alter | statements.AlterPromises | statements.Migrate | statements.ResetFrontier:
+) -> (
+    statements.Alter | statements.AlterPromises | statements.Migrate | statements.ResetFrontier | statements.SteerStream
+):
     reader.expect("ALTER")
     query = None
     if reader.accept("STREAM"):
-        return _reset_frontier(reader, offset)
+        return _alter_stream(reader, offset)
     if not reader.accept("SYSTEM"):
         hint = (
             "ALTER SYSTEM SET strategy = 'bfs', ALTER QUERY name SET strategy = 'bfs', "
@@ -282,9 +284,23 @@ def _migrate(reader: Reader, offset: int, query: Name) -> statements.Migrate:
     return statements.Migrate(reader.text, offset, query, plan, "stepwise", within)
 
 
-def _reset_frontier(reader: Reader, offset: int) -> statements.ResetFrontier:
-    hint = "ALTER STREAM name RESET FRONTIER, or ALTER STREAM name RESET FRONTIER TO TIMESTAMP '2026-01-31 10:00:00'"
+def _alter_stream(reader: Reader, offset: int) -> statements.ResetFrontier | statements.SteerStream:
+    hint = (
+        "ALTER STREAM name RESET FRONTIER, ALTER STREAM name RESET FRONTIER TO TIMESTAMP '2026-01-31 10:00:00', "
+        "ALTER STREAM name SET rate = 500, ALTER STREAM name PAUSE, or ALTER STREAM name RESUME"
+    )
     stream = reader.dotted()
+    for word, paused in (("PAUSE", True), ("RESUME", False)):
+        if reader.accept(word):
+            return statements.SteerStream(reader.text, offset, stream, None, paused)
+    if reader.accept("SET"):
+        reader.expect("RATE", hint=hint)
+        reader.expect("=", hint=hint)
+        span = reader.here()
+        rate = reader.option()
+        if not isinstance(rate, int | float) or isinstance(rate, bool) or not 0 < rate < float("inf"):
+            raise SyntaxFault("the rate must be a number above zero", span=span, hint=f"{hint}; PAUSE stops it")
+        return statements.SteerStream(reader.text, offset, stream, float(rate), None)
     reader.expect("RESET", "FRONTIER", hint=hint)
     span = reader.here()
     if not reader.accept("TO"):

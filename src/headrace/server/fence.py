@@ -119,7 +119,8 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
         case (
             statements.CreateAggregate() | statements.CreateFunction() | statements.CreateView()
             | statements.CreateEvent() | statements.Detection() | statements.Split() | statements.Drop()
-            | statements.Alter() | statements.AlterPromises() | statements.ResetFrontier() | statements.Migrate()
+            | statements.Alter() | statements.AlterPromises() | statements.ResetFrontier() | statements.SteerStream()
+            | statements.Migrate()
             | parcels.MoveParcels() | statements.RefreshTable()
             | statements.Tell() | statements.Show() | statements.Describe() | statements.Explain()
             | rules.DeclareEvent() | rules.EnableRule() | rules.RaiseByHand() | stints.TurnQuery()

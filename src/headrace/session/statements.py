@@ -58,6 +58,7 @@ from headrace.session.raising import raise_by_hand
 from headrace.session.replacing import Kept, compare, replaced_by, with_state
 from headrace.session.rules import create_rule, create_sink, declare_event, define_inline, enable_rule
 from headrace.session.secrets import check_secrets, secret_warnings
+from headrace.session.steering import steer_stream
 from headrace.session.stints import with_activation
 from headrace.session.tables_alone import answer_on_tables, explain_on_tables, is_on_tables
 from headrace.session.transaction import Transaction, digest_of
@@ -130,6 +131,8 @@ class Statements:
                 self._promise(statement, transaction)
             case statements.ResetFrontier():
                 reset_frontier(statement, transaction, self._deployment.now())
+            case statements.SteerStream():
+                steer_stream(statement, transaction)
             case statements.Tell():
                 self._send_feedback(statement, transaction)
             case statements.Show():

@@ -12,7 +12,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import RAISED, Aggregate, Definition, Function, Query, Rule, Sink, Stream, Table
 from headrace.catalog.journal import Entry
 from headrace.commands import settings
-from headrace.commands.command import AddQuery, Command, DropQuery, Set, incarnated
+from headrace.commands.command import AddQuery, Command, DropQuery, Set, Steer, incarnated
 from headrace.commands.running import Running
 from headrace.errors import NameFault
 from headrace.graph.graph import VertexId
@@ -211,6 +211,8 @@ class Transaction:
             self.entries.append(Entry(statement.text))
             if isinstance(gone, Rule):
                 self._drop_inline(gone)
+            if isinstance(gone, Stream) and self.deployed.steering(gone) is not None:
+                self.send(Steer(gone.name, gone.source, None, paused=False))  # a later one begins as it is defined
         if kind in ("QUERY", "RULE") and self._is_deployed(removed):  # a view is not
             self.running.pop(removed, None)
             self.send(DropQuery(removed))

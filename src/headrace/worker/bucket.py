@@ -23,6 +23,7 @@ from headrace.commands.command import (
     Set,
     SetPromises,
     StartQuery,
+    Steer,
     StopQuery,
     UseCosts,
     UseRelays,
@@ -67,7 +68,7 @@ from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
-_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, RaiseTuples, UseTree)
+_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, RaiseTuples, Steer, UseTree)
 _GRAPH_STAYS_SET = (
     settings.ShedShare,
     settings.Scheduler,

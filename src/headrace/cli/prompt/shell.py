@@ -75,7 +75,8 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
         ("DESIRE (first) | DEMAND (now)", "DESIRE best WHERE p > 100 FOR 2 MINUTES;"),
     ),
     "Change": (
-        ("ALTER SYSTEM | QUERY, REFRESH TABLE", "ALTER QUERY best SET (latency '2 s');"),
+        ("ALTER SYSTEM | QUERY | STREAM, REFRESH TABLE", "ALTER QUERY best SET (latency '2 s');"),
+        ("RAISE EVENT (by hand)", "CREATE EVENT alarm (n INT); RAISE EVENT alarm(7);"),
         ("MOVE PARCELS", "MOVE PARCELS 3, 17 OF best TO BUCKET 0;"),
         ("START | STOP QUERY", "STOP QUERY best;"),
         ("ENABLE | DISABLE RULE", "DISABLE RULE watch;"),

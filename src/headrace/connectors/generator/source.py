@@ -2,13 +2,17 @@
 
 An offset is [wall time of the beginning, cell, tuples of that cell already taken, tuples taken in all]. `rate` counts
 tuples per second of event time; event time runs `speed` times as fast as the clock that `latest` is told.
+
+When the rate is changed, or the stream paused, a new segment begins where the last one ended. An offset of a later
+segment says which it is, so what lies between two offsets never depends on what is in force now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -34,6 +38,8 @@ from headrace.model.types import DataType, Type
 
 OPTIONS = ("rate", "process", "seed", "start", "rows", "speed", "delay", "on", "off", "flows")
 _PREFIX = "col."
+#: How far the seeds of two segments are apart.
+_SEGMENT = 1_000_003
 _CHUNK = 1 << 17  # tuples handed on at once
 
 
@@ -59,6 +65,22 @@ def process(connector: Connector) -> Process:
     return makers[name]()
 
 
+class _Place(NamedTuple):
+    """How far a generator has come: in a segment, which has a rate (0: paused) and began at two times.
+
+    `base` is event time since the beginning, `since` the wall time.
+    """
+
+    origin: int
+    cell: int
+    row: int
+    taken: int
+    rate: float
+    base: int
+    segment: int
+    since: int
+
+
 class GeneratorSource:
     """Makes the tuples of a stream."""
 
@@ -76,54 +98,97 @@ class GeneratorSource:
         self._values = {field.name: _values(stream, field.name, field.type) for field in stream.schema}
         self._caught_up: Offset = None
         self._due = 0  # rows that were due when `latest` was called last, about
+        self._wanted = self._process.rate  # 0: paused
+
+    def steer(self, rate: float | None, *, paused: bool) -> None:
+        """Go on at another rate (None: that of the definition), or not at all, with the next `latest`."""
+        self._wanted = 0.0 if paused else self._process.rate if rate is None else rate
 
     def latest(self, start: Offset, *, now: int, limit: int) -> Offset:
         """Take the tuples whose time has come, at most `limit`."""
-        origin, cell, row, taken = start or [now, 0, 0, 0]
-        until = int((now - origin) * self._speed)
-        self._due = round(self._process.rate * max(0, until) / SECOND)
-        length = cell_length(self._process)
+        if start is None:
+            begun = int(self._wanted != self._process.rate)
+            place = _Place(now, 0, 0, 0, self._wanted, 0, begun, now)
+        else:
+            place = self._place(start)
+        until = max(0, int((now - place.since) * self._speed))
+        place, caught_up = self._taken(place, until, limit) if place.rate else (place, True)
+        if place.rate != self._wanted:
+            reached = until if caught_up or not place.rate else self._reached(place)
+            since = place.since + int(reached / self._speed)
+            base = place.base + reached
+            place = _Place(place.origin, 0, 0, place.taken, self._wanted, base, place.segment + 1, since)
+        end = self._offset(place)
+        if caught_up:
+            self._caught_up = end
+        return end
+
+    def _taken(self, place: _Place, until: int, limit: int) -> tuple[_Place, bool]:
+        """Take tuples of a segment up to a time; return how far that is, and whether it is all."""
+        process = self._process_at(place.rate, place.segment)
+        cell, row, taken, length = place.cell, place.row, place.taken, cell_length(process)
+        self._due = taken + max(0, round(process.rate * (until - cell * length) / SECOND) - row)
         remaining = limit if self._rows is None else min(limit, self._rows - taken)
         while remaining > 0 and cell * length <= until:
             whole_cell = (cell + 1) * length <= until
             here = (
-                count(self._process, cell)
-                if whole_cell
-                else int(np.searchsorted(times(self._process, cell), until, side="right"))
+                count(process, cell) if whole_cell else int(np.searchsorted(times(process, cell), until, side="right"))
             )
             more = max(0, min(here - row, remaining))
             row, taken, remaining = row + more, taken + more, remaining - more
             if not whole_cell or row < here:
                 break
             cell, row = cell + 1, 0
-        end = [origin, cell, row, taken]
-        if remaining > 0:
-            self._caught_up = end
-        return end
+        return place._replace(cell=cell, row=row, taken=taken), remaining > 0
+
+    def _reached(self, place: _Place) -> int:
+        """Return the time of a segment up to which tuples are taken."""
+        process = self._process_at(place.rate, place.segment)
+        if not place.row:
+            return place.cell * cell_length(process)
+        return int(times(process, place.cell)[place.row - 1]) + 1
+
+    def _process_at(self, rate: float, segment: int) -> Process:
+        """Return the arrivals of a segment, which are drawn anew in each."""
+        if isinstance(self._process, Constant):
+            return Constant(rate)
+        return replace(self._process, rate=rate, seed=self._process.seed + segment * _SEGMENT)
+
+    def _place(self, offset: Offset) -> _Place:
+        origin, cell, row, taken, *rest = offset
+        rate, base, segment, since = rest or (self._process.rate, 0, 0, origin)
+        return _Place(origin, cell, row, taken, rate, base, segment, since)
+
+    def _offset(self, place: _Place) -> list[Any]:
+        return list(place) if place.segment else list(place[:4])
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
         """Divide tuples equally; a split is [wall time of the beginning, cell, row, first tuple's number, count]."""
         if end is None:
             return []
-        origin, cell, row, taken = start or [end[0], 0, 0, 0]
+        place = self._place(end)._replace(cell=0, row=0, taken=0) if start is None else self._place(start)
+        cell, row, taken = place.cell, place.row, place.taken
+        process = self._process_at(place.rate or 1.0, place.segment)
         shares = np.diff(
             np.linspace(taken, end[3], max(1, min(parallel, (end[3] - taken) // 10_000)) + 1).astype(np.int64)
         )
         splits = []
         for share in (int(s) for s in shares if s):
-            splits.append([origin, cell, row, taken, share])
+            segment = [place.rate, place.base, place.segment] if place.segment else []
+            splits.append([place.origin, cell, row, taken, share, *segment])
             row, taken = row + share, taken + share
-            while taken < end[3] and row >= (here := count(self._process, cell)):
+            while taken < end[3] and row >= (here := count(process, cell)):
                 cell, row = cell + 1, row - here
         return splits
 
     def read(self, split: Split, columns: tuple[str, ...] | None = None) -> Iterator[Slice]:
         """Make the tuples of a split; with `columns`, only these."""
-        origin, cell, row, first, remaining = split
+        origin, cell, row, first, remaining, *_ = split
+        segment = self._segment(split)
         made: list[pl.DataFrame] = []
         seq = first
         while remaining > 0:
-            frame = self._cell(origin, cell, row, seq, remaining, columns)
+            frame = self._cell(origin, segment, cell, row, seq, remaining, columns)
             made.append(frame)
             seq, remaining, cell, row = seq + frame.height, remaining - frame.height, cell + 1, 0
             if remaining <= 0 or seq - first >= _CHUNK:
@@ -134,11 +199,18 @@ class GeneratorSource:
         """Return the time of the last tuple of a split, unless tuples come with a delay."""
         if self._delay is not None:
             return None
-        origin, cell, row, _, left = split
+        origin, cell, row, _, left, *_ = split
+        rate, base, segment = self._segment(split)
+        process = self._process_at(rate, segment)
         last = row + left - 1
-        while last >= (here := count(self._process, cell)):
+        while last >= (here := count(process, cell)):
             cell, last = cell + 1, last - here
-        return int(times(self._process, cell)[last]) + int(origin if self._start is None else self._start)
+        return int(times(process, cell)[last]) + int(origin if self._start is None else self._start) + base
+
+    def _segment(self, split: Split) -> tuple[float, int, int]:
+        """Return rate, beginning and number of the segment of a split."""
+        rate, base, segment = split[5:] or (self._process.rate, 0, 0)
+        return rate, base, segment
 
     def finished(self, offset: Offset) -> bool:
         """Say whether all `rows` are made; without that option, all that were due when `latest` was called last."""
@@ -159,10 +231,19 @@ class GeneratorSource:
         """Do nothing: nothing is kept."""
 
     def _cell(
-        self, origin: int, cell: int, row: int, first: int, most: int, columns: tuple[str, ...] | None
+        self,
+        origin: int,
+        segment: tuple[float, int, int],
+        cell: int,
+        row: int,
+        first: int,
+        most: int,
+        columns: tuple[str, ...] | None,
     ) -> pl.DataFrame:
         """Return the tuples of one cell from `row` on; the whole cell is drawn, so that its cut does not matter."""
-        moments = times(self._process, cell) + (origin if self._start is None else self._start)
+        rate, base, number = segment
+        moments = times(self._process_at(rate, number), cell) + (origin if self._start is None else self._start) + base
+        drawn = (cell, number) if number else (cell,)
         made = []
         for place, field in enumerate(self._schema):
             if columns is not None and field.name not in columns:
@@ -171,14 +252,14 @@ class GeneratorSource:
                 late = (
                     0
                     if self._delay is None
-                    else seconds(self._delay, np.random.default_rng((self._seed, 5, cell)), len(moments))
+                    else seconds(self._delay, np.random.default_rng((self._seed, 5, *drawn)), len(moments))
                 )
                 column = pl.Series(moments - late).cast(pl.Datetime("us")).cast(field.type.polars)
             else:
                 column = draw(
                     self._values[field.name],
                     field.type,
-                    np.random.default_rng((self._seed, 4, place, cell)),
+                    np.random.default_rng((self._seed, 4, place, *drawn)),
                     first - row,
                     moments,
                 )

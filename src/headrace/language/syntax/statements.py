@@ -255,6 +255,17 @@ class ResetFrontier:
 
 
 @dataclass(frozen=True, slots=True)
+class SteerStream:
+    """ALTER STREAM stream SET rate = 500 | PAUSE | RESUME: how fast a generator makes tuples; None: as before."""
+
+    text: str
+    offset: int
+    stream: Name
+    rate: float | None
+    paused: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshTable:
     """REFRESH TABLE name: read it again now, and not when its time comes."""
 
@@ -362,6 +373,7 @@ Statement: TypeAlias = (
     | Migrate
     | MoveParcels
     | ResetFrontier
+    | SteerStream
     | RefreshTable
     | Tell
     | Show

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Query, Rule, Stream, Table
-from headrace.commands.command import AddQuery
+from headrace.commands.command import AddQuery, Steer
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, whole_of
 from headrace.control.decision_log import Decided
@@ -51,7 +51,7 @@ def show(
     """
     match what:
         case "STREAMS":
-            return _streams(catalog, statistics)
+            return _streams(catalog, running, statistics)
         case "TABLES":
             return Listing(
                 ("table", "source", "refresh", "problem"),
@@ -211,7 +211,7 @@ def _stint_options(definition: Stream | Table | Query) -> tuple[tuple[str, str],
     return tuple((name.upper(), str(options[name])) for name in (SCHEDULE, START_ON, STOP_ON) if name in options)
 
 
-def _streams(catalog: Catalog, statistics: Statistics) -> Listing:
+def _streams(catalog: Catalog, running: Running, statistics: Statistics) -> Listing:
     rows = []
     for stream in catalog.streams():
         if stream.connector.kind == RAISED:
@@ -221,7 +221,7 @@ def _streams(catalog: Catalog, statistics: Statistics) -> Listing:
         rows.append(
             (
                 stream.name,
-                stream.connector.kind,
+                stream.connector.kind + _steered(running.steering(stream)),
                 stream.timing.value,
                 counts.tuples,
                 counts.bad,
@@ -231,6 +231,12 @@ def _streams(catalog: Catalog, statistics: Statistics) -> Listing:
             )
         )
     return Listing(("stream", "source", "timestamps", "tuples", "bad", "late", "behind", "unread"), tuple(rows))
+
+
+def _steered(steer: Steer | None) -> str:
+    """Write how a generator goes on, if not as it is defined."""
+    rate = "" if steer is None or steer.rate is None else f", rate {steer.rate:g}"
+    return rate + (", paused" if steer is not None and steer.paused else "")
 
 
 def _queries(

@@ -1,3 +1,4 @@
+import itertools
 import json
 import pickle
 from pathlib import Path
@@ -224,3 +225,50 @@ def test_the_newest_timestamp_of_a_split_is_known_unless_tuples_are_delayed(proc
         newest = max(piece.rows["at"].to_physical().max() for piece in source.read(split))  # type: ignore[type-var]
         assert source.newest(split, None) == newest
     assert generator(rate=3000, delay="uniform(0, 2)").newest(splits[0], None) is None
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+@given(
+    changes=st.lists(st.tuples(st.integers(1, 4 * SECOND), st.sampled_from([None, 0.0, 500.0, 4000.0])), max_size=5),
+    limit=st.sampled_from([50, 700, 100_000]),
+    parallel=st.integers(1, 3),
+)
+@settings(deadline=None, max_examples=10)
+def test_a_rate_that_changes_gives_the_same_tuples_however_they_are_read(
+    process: str, changes: list[tuple[int, float | None]], limit: int, parallel: int
+) -> None:
+    """The offsets alone decide; nothing is lost or made twice, and times never go back."""
+    options: dict[str, Any] = {"rate": 1000, "process": process, "seed": 3, "flows": 8, "start": "2026-01-01"}
+    source = generator(**options)
+    offsets: list[Any] = [None]
+    now = 5 * SECOND
+    for passed, rate in [*changes, (SECOND, None)]:
+        offsets.append(source.latest(offsets[-1], now=now, limit=limit))
+        now += passed
+        source.steer(rate, paused=rate == 0.0)
+    offsets.append(source.latest(offsets[-1], now=now, limit=limit))
+    pairs = list(itertools.pairwise(offsets))
+    made = pl.concat([read(generator(**options), start, end, parallel) for start, end in pairs])
+    assert made["seq"].to_list() == list(range(offsets[-1][3]))
+    assert made["at"].is_sorted()
+    for start, end in pairs:  # a repeated micro-batch, by a process that knows only the definition
+        again = read(generator(**options), start, end)
+        assert again.equals(made.filter(pl.col("seq").is_between(0 if start is None else start[3], end[3] - 1)))
+
+
+def test_a_paused_generator_makes_nothing_and_goes_on_at_the_clock() -> None:
+    source = generator(rate=100, process="constant", start="2026-01-01")
+    first = source.latest(None, now=0, limit=10_000)
+    first = source.latest(first, now=2 * SECOND, limit=10_000)
+    source.steer(None, paused=True)
+    paused = source.latest(first, now=3 * SECOND, limit=10_000)
+    assert paused[3] == 301
+    later = source.latest(paused, now=10 * SECOND, limit=10_000)
+    assert (later, source.finished(later), source.unread(later)) == (paused, True, 0)
+    source.steer(20.0, paused=False)
+    resumed = source.latest(later, now=10 * SECOND, limit=10_000)
+    end = source.latest(resumed, now=15 * SECOND, limit=10_000)
+    assert end[3] == 301 + 101
+    times_ = read(source, resumed, end)["at"].dt.epoch("us").to_numpy() - parse_instant("2026-01-01")
+    assert (times_[0], times_[-1]) == (10 * SECOND, 15 * SECOND), "what would have come meanwhile never comes"
+    assert set(np.diff(times_)) == {SECOND // 20}
