@@ -139,7 +139,7 @@ def test_any_selection_gives_the_same_tuples_in_order(
             case "break":
                 engine.dispatch.set_break(*data.draw(st.sampled_from(arcs)))
             case "heal":
-                engine.dispatch.use_breaks(data.draw(st.lists(st.sampled_from(inner))))
+                engine.dispatch.use_breaks(data.draw(st.lists(st.sampled_from(arcs))))
             case "same":
                 engine.use(graph)
             case "restart":

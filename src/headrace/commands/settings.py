@@ -28,9 +28,12 @@ class Scheduler(Struct, frozen=True, tag="scheduler"):
 
 
 class Breaks(Struct, frozen=True, tag="breaks"):
-    """Arcs that are cut, so that the operators at both ends are scheduled separately."""
+    """Arcs that are cut, so that the operators at both ends are scheduled separately.
 
-    where: Literal["everywhere", "none"]
+    'everywhere', 'none', or places such as 'before join, after aggregate'.
+    """
+
+    where: str
 
 
 class ShedShare(Struct, frozen=True, tag="shed_share"):

@@ -120,7 +120,7 @@ class Engine:
         """Return whether the graph has a vertex."""
         return vertex in self.operators
 
-    def use_strategies(self, strategy: str, own: Mapping[VertexId, str], cut: Collection[VertexId] = ()) -> None:
+    def use_strategies(self, strategy: str, own: Mapping[VertexId, str], cut: Collection[Arc] = ()) -> None:
         """Use `strategy`, but those in `own` for the vertices named there; cut all arcs into the vertices of `cut`."""
         self.dispatch.use_strategies(strategy, own, cut)
 

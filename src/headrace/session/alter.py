@@ -21,6 +21,7 @@ from headrace.commands.settings import (
     ShedShare,
     Strategy,
 )
+from headrace.engine.dispatch.in_force import KINDS
 from headrace.engine.dispatch.strategies import strategy_named
 from headrace.engine.scheduling.schedulers import scheduler_named
 from headrace.errors import NameFault, QueryError
@@ -120,11 +121,20 @@ def _budget(text: str) -> Budget:
 
 
 def _breaks(text: str) -> Breaks:
-    match text.lower():
-        case "everywhere" | "none" as where:
-            return Breaks(where)
-        case other:
-            raise NameFault(f"breaks cannot be {other!r}", hint="choose 'everywhere' or 'none'")
+    where = text.strip().lower()
+    if where in ("everywhere", "none"):
+        return Breaks(where)
+    places = [" ".join(place.split()).replace("behind ", "after ") for place in where.split(",")]
+    for place in places:
+        side, _, kind = place.partition(" ")
+        if side not in ("before", "after"):
+            hint = "choose 'everywhere', 'none' or places such as 'before join, after aggregate'"
+            raise NameFault(f"breaks cannot be {place!r}", hint=hint)
+        if kind not in KINDS:
+            otherwise = f"kinds are {', '.join(KINDS)}"
+            near = did_you_mean(kind, KINDS, otherwise=otherwise)
+            raise NameFault(f"there is no kind of operator {kind!r}", hint=near)
+    return Breaks(", ".join(dict.fromkeys(places)))
 
 
 def _ets(text: str) -> Ets:

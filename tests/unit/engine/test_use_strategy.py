@@ -9,6 +9,7 @@ import pytest
 from headrace.commands.command import AddQuery, Drain, DropQuery, Set, decode_command, encode_command
 from headrace.commands.running import Running
 from headrace.commands.settings import Strategy
+from headrace.errors import HeadraceError
 from headrace.session import Session
 from headrace.worker.bucket import Bucket
 
@@ -86,6 +87,54 @@ def test_breaks_are_set_and_healed_while_it_runs_and_lose_nothing(forgetful: boo
         session.drain(timeout=30)
         assert sorted(row["w"] for row in session.results("large")) == [1, 2, 3, 4]
         assert sum(row["n"] for row in session.results("small")) == 4
+
+
+JOINED = """
+CREATE STREAM l (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at FROM MEMORY;
+CREATE STREAM r (at TIMESTAMP, k INT, w INT) TIMESTAMP BY at FROM MEMORY;
+CREATE QUERY q AS SELECT l.k AS k, sum(v + w) AS s FROM l [RANGE 1 MINUTE], r [RANGE 1 MINUTE]
+  WHERE l.k = r.k AND v < w GROUP BY l.k INTO MEMORY;
+"""
+
+
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_arcs_are_cut_by_the_kind_of_the_operator_before_or_behind_them(forgetful: bool) -> None:
+    with Session(host="local", buckets=1) as session:
+        session.execute(JOINED)
+        deployment: Any = session.deployment
+        deployment.forgetful = forgetful
+        cut = {}
+        for second, places in enumerate(
+            ("none", "before join", "after join", "Before  join, behind JOIN", "before aggregate", "everywhere")
+        ):
+            session.execute(f"ALTER QUERY q SET breaks = '{places}'")
+            for stream, column in (("l", "v"), ("r", "w")):
+                session.push(stream, [{"at": f"2026-01-01 00:00:0{second}", "k": 1, column: second + (stream == "r")}])
+            deployment.step()
+            strategies = deployment.kept[0].engine.dispatch
+            kinds = {vertex.id: vertex.spec.__struct_config__.tag for vertex in strategies._graph}
+            origins = {vertex.id: vertex.inputs for vertex in strategies._graph}
+            cut[places] = {(kinds[origins[name][port]], kinds[name]) for name, port in strategies._breaks}
+        assert cut["none"] == set()
+        assert {reader for _, reader in cut["before join"]} == {"join"}
+        assert {origin for origin, _ in cut["after join"]} == {"join"}
+        assert cut["Before  join, behind JOIN"] == cut["before join"] | cut["after join"]
+        assert all(reader.endswith("aggregate") for _, reader in cut["before aggregate"])
+        assert cut["before aggregate"]
+        assert cut["everywhere"] > cut["Before  join, behind JOIN"] | cut["before aggregate"]
+        session.drain(timeout=30)
+        assert [row["s"] for row in session.results("q")] == [
+            sum(v + w for v in range(6) for w in range(1, 7) if v < w)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [("between join", "breaks cannot be 'between join'"), ("before joins", "there is no kind of operator 'joins'")],
+)
+def test_a_place_that_does_not_exist_is_named(places: str, message: str) -> None:
+    with Session(host="local") as session, pytest.raises(HeadraceError, match=message):
+        session.execute(f"ALTER SYSTEM SET breaks = '{places}'")
 
 
 def rules(bucket: Bucket) -> dict[str, str]:

@@ -73,8 +73,8 @@ class Dispatch:
             self._own |= {name: chosen for name in vertices if name in self._graph.by_id()}
         self._rebuild()
 
-    def use_strategies(self, strategy: str, own: Mapping[VertexId, str], cut: Collection[VertexId]) -> None:
-        """Use `strategy`, but those in `own` for the vertices named there; cut all arcs into the vertices of `cut`."""
+    def use_strategies(self, strategy: str, own: Mapping[VertexId, str], cut: Collection[Arc]) -> None:
+        """Use `strategy`, but those in `own` for the vertices named there; cut these arcs."""
         self._strategy = strategy_named(strategy)
         self._own = {name: strategy_named(chosen) for name, chosen in own.items() if name in self._graph.by_id()}
         self.use_breaks(cut)
@@ -86,9 +86,9 @@ class Dispatch:
         self._breaks.add((reader, port))
         self._rebuild()
 
-    def use_breaks(self, readers: Collection[VertexId]) -> None:
-        """Cut all arcs into these vertices and no others."""
-        self._breaks = {arc for arc in self._arcs() if arc[0] in readers}
+    def use_breaks(self, cut: Collection[Arc]) -> None:
+        """Cut these arcs and no others."""
+        self._breaks = set(cut).intersection(self._arcs())
         self._rebuild()
 
     def _arcs(self) -> Iterator[Arc]:
