@@ -64,6 +64,7 @@ class Network:
     elsewhere: float = 0.0  # seconds of a round that no station uses
     outside: float = 0.0  # the share of the processor that is not ours
     discipline: Discipline = "gated"
+    limit: int | None = None  # of the tuples that an operator serves in a round; None: all that it finds
     #: Micro-batches: what a round reads is fixed before it starts, and its results are delivered at its end.
     batched: bool = False
 

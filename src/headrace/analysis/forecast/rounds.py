@@ -76,6 +76,6 @@ def _empty(network: Network, station: Station, flow: Flow, visit: Visit) -> floa
     if all(feed.origin in network.streams for feed in station.feeds):
         vacation = constant(visit.vacation)
         return vacation_queue(
-            flow.rate(station.name), station.service, station.setup, vacation, network.discipline
+            flow.rate(station.name), station.service, station.setup, vacation, network.discipline, network.limit
         ).empty
     return math.exp(-visit.served)

@@ -150,7 +150,8 @@ class _Solving:
         visit = self.round.visits[station.name]
         # the service of internal tuples, if there are any, is part of the time away from these
         away = constant(max(0.0, visit.cycle - visit.setup - rate * visit.cycle * station.service.mean))
-        alone = vacation_queue(rate, station.service, station.setup, away, self.network.discipline).wait
+        discipline, limit = self.network.discipline, self.network.limit
+        alone = vacation_queue(rate, station.service, station.setup, away, discipline, limit).wait
         # Rounds that cost nothing are infinitely short. What is left then is M/G/1: the wait for the work of all who
         # came before, on what remains of the processor.
         wait = max(alone, general(self.arrivals, self.work.faster(1 - self.network.outside)).wait)

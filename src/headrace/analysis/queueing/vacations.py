@@ -1,7 +1,7 @@
 """Operators with external input that share a processor: M/G/1 with setups and vacations.
 
 While the processor works elsewhere the operator is on vacation. A gated operator serves the tuples that it finds when
-it gets the processor, an exhaustive one serves until none is left.
+it gets the processor, or at most `limit` of them; an exhaustive one serves until none is left.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from headrace.analysis.queueing.limited import visits
 from headrace.analysis.queueing.moments import Moments
 
 Discipline: TypeAlias = Literal["gated", "exhaustive"]
@@ -32,12 +33,21 @@ class VacationQueue:
 
 
 def vacation_queue(
-    rate: float, service: Moments, setup: Moments, vacation: Moments, discipline: Discipline = "gated"
+    rate: float,
+    service: Moments,
+    setup: Moments,
+    vacation: Moments,
+    discipline: Discipline = "gated",
+    limit: int | None = None,
 ) -> VacationQueue:
     """Solve one operator whose vacations are known."""
     rho = rate * service.mean
     if rho >= 1:
         return VacationQueue(0.0, math.inf, math.inf, math.inf, math.inf)
+    if limit is not None and rate > 0:
+        empty, served, wait = visits(rate, service, setup, vacation, limit)
+        busy = served * service.mean
+        return VacationQueue(empty, busy, served, busy + (1 - empty) * setup.mean + vacation.mean, wait)
     if rate == 0:
         empty = 1.0
     elif discipline == "exhaustive":
