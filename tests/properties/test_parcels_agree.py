@@ -79,6 +79,9 @@ def moved(session: Session, chance: random.Random) -> int:
     groups = [group for group in parcel_groups(running, first) if "live" in group.queries]
     count = min((group.allotment.parcels for group in groups if group.is_keyed or len(groups) == 1), default=1)
     parcels = ", ".join(map(str, sorted(chance.sample(range(count), max(1, count // 3)))))
+    if chance.random() < 0.4 and any(group.joins for group in groups):
+        session.execute(f"MOVE PARCELS {parcels} OF live TO ALL BUCKETS")
+        return 1
     try:
         session.execute(f"MOVE PARCELS {parcels} OF live TO BUCKET {chance.choice(running.in_use(first))}")
     except NotSupported:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.commands.command import Allot, UseBuckets
+from headrace.commands.command import Allot, KeySplit, UseBuckets
 from headrace.graph.graph import VertexId
-from headrace.graph.place import Lay, Placement
+from headrace.graph.place import Lay, Placement, is_dealt
 from headrace.operators.specs import Exchange, Receive
 
 #: Keys are divided into so many parcels for each bucket; a multiple, so that without a table the hash decides as ever.
@@ -22,7 +22,8 @@ PARCELS_PER_BUCKET = 64
 class Allotment(Struct, frozen=True):
     """Where the parcels of some vertices are, and of those behind them that share a bucket with them.
 
-    A parcel that `places` does not name is where the hash of its keys puts it.
+    A parcel that `places` does not name is where the hash of its keys puts it. One that is split is in several buckets,
+    and that place is one of them. The vertices lay by the allotment `origin` before they got this one.
     """
 
     name: str
@@ -32,27 +33,46 @@ class Allotment(Struct, frozen=True):
     places: dict[int, int] = {}  # by parcel
     number: int = 0  # of the last change
     is_common: bool = False  # to vertices that do not lie together; those that move get one of their own
+    splits: dict[int, KeySplit] = {}  # by parcel
+    origin: str = ""
 
     def after(self, change: Allot) -> Allotment:
         """Return the allotment after a change; one that was made before does nothing."""
         if change.number <= self.number:
             return self
         vertices = tuple(dict.fromkeys((*self.vertices, *change.vertices)))
-        return replace(self, vertices=vertices, places={**self.places, **change.moves}, number=change.number)
+        splits = {parcel: split for parcel, split in self.splits.items() if parcel not in change.moves}
+        return replace(
+            self,
+            vertices=vertices,
+            places={**self.places, **change.moves},
+            splits={**splits, **change.splits},
+            number=change.number,
+        )
 
     def bucket(self, parcel: int) -> int:
         """Return the bucket of a parcel."""
         return self.places.get(parcel, self.buckets[parcel % len(self.buckets)])
 
+    def holders(self, parcel: int) -> frozenset[int]:
+        """Return all buckets that have tuples of a parcel."""
+        split = self.splits.get(parcel)
+        return frozenset((self.bucket(parcel), *(() if split is None else split.buckets)))
+
     def used(self) -> set[int]:
         """Return the buckets that have a parcel."""
+        split = {bucket for split in self.splits.values() for bucket in split.buckets}
         if not self.places:
-            return set(self.buckets[: self.parcels])
-        return {self.bucket(parcel) for parcel in range(self.parcels)}
+            return split | set(self.buckets[: self.parcels])
+        return split | {self.bucket(parcel) for parcel in range(self.parcels)}
 
-    def unmoved(self) -> Allotment:
-        """Return where the parcels are before the first change."""
-        return Allotment(self.name, (), self.parcels, self.buckets)
+    def before_in(self, before: Mapping[str, Allotment]) -> Allotment:
+        """Return where the parcels were before some changes, given the allotments of that time."""
+        known = before.get(self.name)
+        if known is None:
+            origin = before.get(self.origin)
+            known = Allotment(self.name, (), self.parcels, self.buckets, {} if origin is None else origin.places)
+        return known
 
     def table(self, buckets: Sequence[int]) -> npt.NDArray[np.int64]:
         """Return for each parcel the place of its bucket among `buckets`."""
@@ -62,10 +82,12 @@ class Allotment(Struct, frozen=True):
 
 def allotted(allotments: Mapping[str, Allotment], change: Allot) -> dict[str, Allotment]:
     """Return allotments after a change of one of them."""
-    before = allotments.get(change.name) or Allotment(change.name, (), change.parcels, change.buckets)
+    before = allotments.get(change.name)
+    if before is None:
+        before = Allotment(change.name, (), change.parcels, change.buckets, origin=change.origin)
     others: dict[str, Allotment] = {}
     for name, other in allotments.items():
-        vertices = tuple(vertex for vertex in other.vertices if not other.is_common or vertex not in change.vertices)
+        vertices = tuple(vertex for vertex in other.vertices if vertex not in change.vertices)
         if vertices:
             others[name] = replace(other, vertices=vertices)
     return {**others, change.name: before.after(change)}
@@ -112,8 +134,8 @@ def moved_parcels(
     """Return, by allotment, the parcels that change bucket between two states, from where and to where."""
     moved: dict[str, dict[int, tuple[int, int]]] = {}
     for name, new in after.items():
-        old = before.get(name) or new.unmoved()
-        if old.places == new.places:
+        old = new.before_in(before)
+        if old.places == new.places or is_dealt(name):  # of the latter, `key_splits` says which rows go where
             continue
         parcels = {*old.places, *new.places}
         ways = {parcel: (old.bucket(parcel), new.bucket(parcel)) for parcel in sorted(parcels)}

@@ -318,12 +318,23 @@ class UseTable(Struct, frozen=True, tag="use_table"):
     digest: str
 
 
+class KeySplit(Struct, frozen=True):
+    """How a join has a parcel in several buckets: tuples of one port are dealt to them, those of others go to each.
+
+    A combination has exactly one tuple of that port, which is in one bucket: each result comes out once.
+    """
+
+    port: int
+    buckets: tuple[int, ...]
+
+
 class Allot(Struct, frozen=True, tag="allot", omit_defaults=True):
     """Let parcels of the keys of some vertices go to other buckets, with their state.
 
     `vertices` are those with state that lie together; those behind them follow. `number` is one per change of the
     allotment `name`: one that is not higher than the last does nothing. `parcels` is how many there are of all keys,
-    `buckets` are all, in their order.
+    `buckets` are all, in their order. A parcel in `splits` is in several buckets from then on; one that is only in
+    `moves` is in one. The vertices lay by the allotment `origin` if this one is new.
     """
 
     name: str
@@ -333,6 +344,8 @@ class Allot(Struct, frozen=True, tag="allot", omit_defaults=True):
     buckets: tuple[int, ...]
     moves: dict[int, int]  # buckets by parcel
     auto: bool = False  # whether the system chose the moves
+    splits: dict[int, KeySplit] = {}  # by parcel
+    origin: str = ""
 
 
 class UseBuckets(Struct, frozen=True, tag="use_buckets"):

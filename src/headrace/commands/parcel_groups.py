@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.commands.allotments import PARCELS_PER_BUCKET, Allotment, lying_together
-from headrace.commands.command import Allot
+from headrace.commands.command import Allot, KeySplit
 from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of, whole_of
 from headrace.graph.graph import VertexId
@@ -26,17 +27,25 @@ class ParcelGroup(Struct, frozen=True):
     hindrance: str | None  # why they cannot move
     is_keyed: bool
     routes: tuple[str, ...]  # by which tuples come, as their parcels are counted, whatever the allotment
+    #: Of the joins that may have a parcel in several buckets, the same for each port.
+    joins: dict[VertexId, tuple[tuple[str, ...], ...]] = {}
 
     def moving(self, moves: dict[int, int], *, auto: bool = False) -> Allot:
         """Return the command that lets parcels go to other buckets."""
         at = self.allotment
         return Allot(at.name, at.number + 1, self.vertices, at.parcels, at.buckets, moves, auto=auto)
 
+    def redealt(self, moves: dict[int, int], buckets: Sequence[int]) -> Allot:
+        """Return the same, which has those that are in several buckets in these."""
+        splits = {parcel: KeySplit(split.port, tuple(buckets)) for parcel, split in self.allotment.splits.items()}
+        return replace(self.moving(moves), splits=splits)
+
 
 def parcel_groups(running: Running, buckets: Sequence[int]) -> list[ParcelGroup]:
     """Return all groups, those of the oldest queries first; `buckets` are those with which the checkpoint began."""
     in_use = running.in_use(buckets)
     placement = placement_of(running)
+    keyed = placement.keyed.by_id()
     groups: list[ParcelGroup] = []
     seen: set[VertexId] = set()
     for vertex, lay in placement.lays.items():
@@ -65,26 +74,32 @@ def parcel_groups(running: Running, buckets: Sequence[int]) -> list[ParcelGroup]
                 tuple(dict.fromkeys(queries)),
                 _hindrance(placement, running, vertices),
                 is_keyed,
-                tuple(counted_as(route, known.parcels) for route in _routes(placement, vertices)),
+                _routes(placement, [origin for vertex in vertices for origin in keyed[vertex].inputs], known.parcels),
+                {
+                    vertex: tuple(_routes(placement, [origin], known.parcels) for origin in keyed[vertex].inputs)
+                    for vertex in vertices
+                    if is_keyed and keyed[vertex].spec.can_be_split
+                },
             )
         )
     return groups
 
 
-def _routes(placement: Placement, vertices: Sequence[VertexId]) -> tuple[VertexId, ...]:
-    """Return the routes by whose keys the tuples for some vertices are dealt."""
+def _routes(placement: Placement, origins: Sequence[VertexId], parcels: int) -> tuple[str, ...]:
+    """Return the routes by whose keys the tuples of some vertices are divided, as they are counted."""
     keyed = placement.keyed.by_id()
     found: dict[VertexId, None] = {}
-    waiting = list(vertices)
+    waiting = list(origins)
     seen = set(waiting)
     while waiting:
-        for origin in keyed[waiting.pop()].inputs:
-            if isinstance(keyed[origin].spec, Receive):
-                found[route_of(origin)] = None
-            elif origin not in seen:
-                seen.add(origin)
-                waiting.append(origin)
-    return tuple(found)
+        origin = waiting.pop()
+        if isinstance(keyed[origin].spec, Receive):
+            found[route_of(origin)] = None
+            continue
+        before = [name for name in keyed[origin].inputs if name not in seen]
+        seen.update(before)
+        waiting += before
+    return tuple(counted_as(route, parcels) for route in found)
 
 
 def _name(vertex: VertexId) -> str:

@@ -21,9 +21,9 @@ def rebucketing(running: Running, first: Sequence[int], buckets: Sequence[int]) 
         return []
     use = UseBuckets(tuple(buckets), running.in_use(first))
     moves = [
-        group.moving(moves)
+        group.redealt(moves, buckets)
         for number, group in enumerate(parcel_groups(running.after(use), buckets))
-        if group.hindrance is None and (moves := dealt(group.allotment, buckets, number))
+        if group.hindrance is None and ((moves := dealt(group.allotment, buckets, number)) or group.allotment.splits)
     ]
     return [use, *moves]
 

@@ -58,6 +58,11 @@ class ParcelLoads:
         if self._totals[route] < _LEAST:
             del self._totals[route], self._rates[route]
 
+    def heaviest_port(self, ports: Sequence[Sequence[str]], parcel: int) -> int:
+        """Return the port, given the routes of each, by which most tuples of a parcel come; the first if none do."""
+        rates = [sum(self._rates.get(route, {}).get(parcel, 0.0) for route in routes) for routes in ports]
+        return rates.index(max(rates))
+
     def of(self, group: ParcelGroup) -> tuple[Mapping[int, float], float]:
         """Return the tuples a second of the parcels of a group that are known, and those of all."""
         rates: Counter[int] = Counter()

@@ -140,7 +140,7 @@ class Intake:
             return None
         before = self.deployments.log.running(start.commands, Running()).allotments
         after = self.deployments.at(end.commands).running.allotments
-        return {name: before.get(name) or allotment.unmoved() for name, allotment in after.items()}
+        return {name: allotment.before_in(before) for name, allotment in after.items()}
 
     def keeps(self, end: Offset) -> bool:
         """Return whether `forget` would delete anything: the micro-batch up to `end` could not be repeated then."""

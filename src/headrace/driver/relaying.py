@@ -103,6 +103,8 @@ def _destination(pattern: Pattern, receive: Receive, buckets: Sequence[int], run
     table = places_among(buckets, running.buckets or buckets) if allotment is None else allotment.table(buckets)
     if receive.keys == () or len(buckets) == 1:
         return buckets[int(table[0])]
+    if receive.port is not None:
+        return None  # a heavy key may be in several
     values = []
     for key in receive.keys or ():
         condition = pattern.get(key.name) if isinstance(key, Column) else None

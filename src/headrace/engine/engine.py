@@ -35,7 +35,15 @@ from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import Pattern, matches
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
-from headrace.operators.capabilities import Choose, held_by, is_movable, is_replannable, late_at
+from headrace.operators.capabilities import (
+    Choose,
+    Splittable,
+    held_by,
+    is_movable,
+    is_replannable,
+    is_splittable,
+    late_at,
+)
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.multijoin.seen import BoxSeen, How
 from headrace.operators.operator import State
@@ -364,6 +372,22 @@ class Engine:
                 state = operator.give(by, choose)
                 given += [(name, state)] if state else []
         return given
+
+    def copy(self, vertex: VertexId, port: int, keys: Sequence[Keys], choose: Choose) -> State:
+        """Return the rows of a port that are chosen, and keep them."""
+        with blaming(vertex, self.graph):
+            return self._splittable(vertex).copy(port, keys, choose)
+
+    def forget(self, vertex: VertexId, port: int, keys: Sequence[Keys], choose: Choose) -> None:
+        """Let a vertex forget the rows of a port that are chosen."""
+        with blaming(vertex, self.graph):
+            self._splittable(vertex).forget(port, keys, choose)
+
+    def _splittable(self, vertex: VertexId) -> Splittable:
+        operator = self.operators[vertex]
+        if not is_splittable(operator):
+            raise InternalError(f"operator {vertex} cannot have a key in several buckets")
+        return operator
 
     def take_in(self, given: Mapping[VertexId, State]) -> None:
         """Let vertices that are here go on with what others gave up elsewhere."""

@@ -18,6 +18,7 @@ from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 from headrace.graph.place import origin_of
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS
+from headrace.model.streams import origin_of_scan
 from headrace.model.time import BEGIN
 
 
@@ -349,5 +350,9 @@ def _same_ports(before: Vertex, after: Vertex) -> dict[int, int]:
 
 
 def _is_sent(before: VertexId, after: VertexId) -> bool:
-    """Return whether two names stand for one vertex, run here or received from the ingest: it may change its place."""
-    return origin_of(before) == origin_of(after)
+    """Return whether two names stand for one vertex, run here or received: it, or its results, may change place."""
+    return _sender(before) == _sender(after)
+
+
+def _sender(name: VertexId) -> VertexId:
+    return origin_of_scan(origin_of(name))

@@ -11,12 +11,16 @@ ingest or through an exchange.
 
 Tuples with equal keys have equal hashes, and a hash belongs to a parcel. Which bucket has which parcel is said by the
 allotment of a vertex, which vertices behind it inherit: vertices that share a bucket share the allotment.
+
+A join may have an allotment by which parcels with heavy keys are in several buckets. Its name is made of the one that
+the join had before. Such a join reads each port by a route of its own, and nothing relies on where its results are.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from itertools import filterfalse
 from typing import TypeAlias
 
 import msgspec
@@ -38,6 +42,25 @@ Partitioning: TypeAlias = tuple[KeyClass, ...] | None
 _AT = "@"
 #: In the same name, before the allotment.
 _BY = "+"
+
+
+#: In the name of an allotment that may have parcels in several buckets, behind the name of the one before.
+_DEALT = "="
+
+
+def dealt_name(allotment: str, vertex: VertexId) -> str:
+    """Return the name of the allotment by which a join may have parcels in several buckets; it had another one."""
+    return f"{allotment}{_DEALT}{hashlib.blake2b(vertex.encode(), digest_size=4).hexdigest()}"
+
+
+def is_dealt(allotment: str) -> bool:
+    """Return whether an allotment may have parcels in several buckets."""
+    return _DEALT in allotment
+
+
+def undealt(allotment: str) -> str:
+    """Return the name of the allotment that a vertex had before it could have parcels in several buckets."""
+    return allotment.partition(_DEALT)[0]
 
 
 def origin_of(name: VertexId) -> VertexId:
@@ -167,14 +190,17 @@ class _Placer:
         lay: list[Keys] = []
         for port, origin in enumerate(vertex.inputs):
             partition_keys = tuple(keys[port][position] for position in positions)
-            part = self.parts.get(origin)
+            part, other = self.parts.get(origin), self.allotments.get(origin, "")
+            own_port = port if is_dealt(allotment) else None
+            lies = part is not None and undealt(other) == undealt(allotment) and _lies_by(part, partition_keys)
             if origin in self.ingest:
-                inputs.append(self._receive(origin, partition_keys, allotment))
-            elif part is not None and _lies_by(part, partition_keys) and self.allotments[origin] == allotment:
+                inputs.append(self._receive(origin, partition_keys, allotment, port=own_port))
+            elif lies and other == allotment and own_port is None:
                 inputs.append(origin)
             else:
-                inputs.append(self._exchange(origin, partition_keys, allotment))
-            classes.append(self.parts[inputs[-1]] or ())
+                inputs.append(self._exchange(origin, partition_keys, allotment, own_port))
+            # whether a join may have parcels in several buckets changes nothing but the way of pages
+            classes.append((part if lies else self.parts[inputs[-1]]) or ())
             lay.append(partition_keys)
         output = vertex.spec.output_classes(positions, tuple(classes)) if positions else ()
         self._add_keyed(vertex, tuple(inputs), output, allotment)
@@ -206,7 +232,7 @@ class _Placer:
         if own is not None:
             return own
         inherited = (self.allotments[origin] for origin in vertex.inputs if origin in self.keyed)
-        return next(inherited, "") if vertex.spec.hindrance is None else ""
+        return next(filterfalse(is_dealt, inherited), "") if vertex.spec.hindrance is None else ""
 
     def _allotment_behind(self, name: VertexId) -> str:
         """Return the allotment of the vertices with state that a stateless one of the ingest leads to, if it is one."""
@@ -218,14 +244,15 @@ class _Placer:
                     waiting.append(reader)
                 else:
                     behind.add(self.allotted.get(reader, ""))
-        return behind.pop() if len(behind) == 1 else ""
+        found = behind.pop() if len(behind) == 1 else ""
+        return "" if is_dealt(found) else found
 
     def _positions(self, vertex: Vertex, keys: list[Keys], allotment: str) -> tuple[int, ...]:
         """Return which keys to partition by: those by which all keyed inputs lie already, else all."""
         choices: set[tuple[int, ...]] = set()
         for port, origin in enumerate(vertex.inputs):
             part = self.parts.get(origin) if origin in self.keyed else None
-            if origin in self.ingest or part is None or self.allotments[origin] != allotment:
+            if origin in self.ingest or part is None or undealt(self.allotments[origin]) != undealt(allotment):
                 continue
             places = [
                 next((place for place, key in enumerate(keys[port]) if in_class(key, key_class)), None)
@@ -248,16 +275,18 @@ class _Placer:
         *,
         grid: GridPort | None = None,
         reader: VertexId = "",
+        port: int | None = None,
     ) -> VertexId:
-        spec = specs.Receive(origin, self.streams[origin], keys, allotment, grid)
+        spec = specs.Receive(origin, self.streams[origin], keys, allotment, grid, port)
         route = keys if grid is None else (grid, reader)
         digest = hashlib.blake2b(msgspec.json.encode(route), digest_size=4).hexdigest()
         name = f"{origin}{_AT}{digest}{_BY}{allotment}" if allotment else f"{origin}{_AT}{digest}"
+        name += "" if port is None else f".{port}"
         self._add_keyed(Vertex(name, spec), (), None if keys is None else single_classes(keys), allotment)
         return name
 
-    def _exchange(self, origin: VertexId, keys: tuple[Expr, ...], allotment: str) -> VertexId:
-        return self._receive(self._sent_on(origin), keys, allotment)
+    def _exchange(self, origin: VertexId, keys: tuple[Expr, ...], allotment: str, port: int | None = None) -> VertexId:
+        return self._receive(self._sent_on(origin), keys, allotment, port=port)
 
     def _sent_on(self, origin: VertexId) -> VertexId:
         """Send the output of a keyed vertex back to the ingest; return the scan by which it comes."""

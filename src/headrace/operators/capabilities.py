@@ -137,7 +137,23 @@ class Movable(Protocol):
         ...
 
     def take(self, given: State) -> None:
-        """Go on with what an operator of the same spec and the same bounds gave; none of its keys is known here."""
+        """Go on with what an operator of the same spec and the same bounds gave; none of its keys is known here.
+
+        Of an operator that can be split, rows of these keys may be here: all pairs with them came out elsewhere.
+        """
+        ...
+
+
+@runtime_checkable
+class Splittable(Protocol):
+    """A movable operator that may have a key in several buckets; its spec says whether (`Spec.can_be_split`)."""
+
+    def copy(self, port: int, keys: Sequence[Keys], choose: Choose) -> State:
+        """Return the rows of a port that are chosen by the keys of all ports, as `give` does, and keep them."""
+        ...
+
+    def forget(self, port: int, keys: Sequence[Keys], choose: Choose) -> None:
+        """Forget the rows of a port that are chosen by the keys of all ports."""
         ...
 
 
@@ -155,6 +171,11 @@ def is_replannable(operator: Operator) -> TypeGuard[Replannable]:
 def is_movable(operator: Operator) -> TypeGuard[Movable]:
     """Return whether an operator can give up part of its state."""
     return _has(type(operator), Movable)
+
+
+def is_splittable(operator: Operator) -> TypeGuard[Splittable]:
+    """Return whether an operator can have a key in several buckets."""
+    return _has(type(operator), Splittable)
 
 
 def _is_holding(operator: Operator) -> TypeGuard[Holding]:

@@ -66,7 +66,8 @@ class Receive(_Edge, frozen=True, tag="receive"):
 
     Its bound is the least bound of the streams it stems from. Empty `keys`: everything goes to one bucket. `allotment`
     names the table that says which bucket has which parcel of the keys; empty: none, the hash decides. Tuples for a
-    port of a join that runs in a `grid` go to all cells that have their keys.
+    port of a join that runs in a `grid` go to all cells that have their keys. `port` is that of
+    the join behind it if that may have a parcel in several buckets: then those of its ports get different tuples.
     """
 
     origin: str
@@ -74,6 +75,7 @@ class Receive(_Edge, frozen=True, tag="receive"):
     keys: tuple[Expr, ...] | None
     allotment: str = ""
     grid: GridPort | None = None
+    port: int | None = None
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         if self.grid is not None:
@@ -83,7 +85,10 @@ class Receive(_Edge, frozen=True, tag="receive"):
             return f"receive in all cells of {listed(known)}" if known else "receive in all cells"
         if self.keys is None:
             return "receive in any bucket"
-        return f"receive by hash of {listed(self.keys)}" if self.keys else "receive in one bucket"
+        if not self.keys:
+            return "receive in one bucket"
+        heavy = "" if self.port is None else ", heavy ones in several buckets"
+        return f"receive by hash of {listed(self.keys)}{heavy}"
 
 
 class Output(_Edge, frozen=True, tag="output"):

@@ -69,6 +69,14 @@ class Spec(Struct, frozen=True):
         return None if self.is_stateless else "its state cannot be divided by key"
 
     @property
+    def can_be_split(self) -> bool:
+        """Return whether a key may be in several buckets.
+
+        Tuples of any one port are dealt to them then, and those of all others are in each.
+        """
+        return False
+
+    @property
     def portion(self) -> int | None:
         """The most tuples of a page to be given to the operator at once; feedback may spare it the rest. None: all."""
         return None

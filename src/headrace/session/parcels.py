@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from headrace.commands.command import AddQuery, Allot
+from headrace.commands.key_splits import dealing
 from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
 from headrace.commands.rebucketing import held_back
 from headrace.commands.running import Running
 from headrace.control.parcel_loads import ParcelLoads
 from headrace.errors import NotSupported, QueryError
+from headrace.graph.place import is_dealt, undealt
 from headrace.language.syntax.parcels import MoveParcels
 from headrace.language.syntax.statements import Alter
 from headrace.session.outcome import Listing
@@ -21,11 +24,13 @@ MOST_LISTED = 16
 MOST_BUCKETS = 2520
 
 
-def move(statement: MoveParcels, query: AddQuery, running: Running, buckets: Sequence[int]) -> list[Allot]:
+def move(
+    statement: MoveParcels, query: AddQuery, running: Running, buckets: Sequence[int], loads: ParcelLoads
+) -> list[Allot]:
     """Return the commands of MOVE PARCELS; none if all are there already."""
     if not buckets:
         raise QueryError("no query runs yet, so there are no buckets", span=statement.bucket_span)
-    if statement.bucket not in running.in_use(buckets):
+    if statement.bucket is not None and statement.bucket not in running.in_use(buckets):
         raise QueryError(
             f"there is no bucket {statement.bucket}",
             span=statement.bucket_span,
@@ -36,6 +41,11 @@ def move(statement: MoveParcels, query: AddQuery, running: Running, buckets: Seq
     if not keyed:
         reason = "it is off" if query.query not in {on.query for on in running.queries} else "it keeps no state"
         raise NotSupported(f"{query.query} has no parcels: {reason}", span=statement.query.span)
+    if statement.bucket is None:
+        return _split(statement, query, keyed, running.in_use(buckets), loads)
+    chosen = {parcel for parcel, _ in statement.parcels}
+    if any(chosen & group.allotment.splits.keys() for group in keyed):  # what was split can be gathered in any case
+        keyed = [group for group in keyed if group.hindrance is None]
     for group in keyed:
         if group.hindrance is not None:
             raise NotSupported(
@@ -43,37 +53,72 @@ def move(statement: MoveParcels, query: AddQuery, running: Running, buckets: Seq
                 span=statement.query.span,
                 hint="SHOW PARCELS shows which queries can move; see docs/parcels.md",
             )
-        for parcel, span in statement.parcels:
-            if parcel >= group.allotment.parcels:
-                raise QueryError(
-                    f"{query.query} has no parcel {parcel}",
-                    span=span,
-                    hint=f"its parcels have the numbers 0 to {group.allotment.parcels - 1}",
-                )
+        _check_numbers(statement, query, group)
     commands = []
     for group in keyed:
         moves = {
             parcel: statement.bucket
-            for parcel, _ in statement.parcels
-            if group.allotment.bucket(parcel) != statement.bucket
+            for parcel in sorted(chosen)
+            if group.allotment.bucket(parcel) != statement.bucket or parcel in group.allotment.splits
         }
         if moves:
             commands.append(group.moving(moves))
     return commands
 
 
+def _split(
+    statement: MoveParcels,
+    query: AddQuery,
+    groups: Sequence[ParcelGroup],
+    buckets: Sequence[int],
+    loads: ParcelLoads,
+) -> list[Allot]:
+    """Return the commands by which the joins of a query have parcels in all buckets."""
+    joining = [group for group in groups if group.joins]
+    if not joining:
+        raise NotSupported(
+            f"parcels of {query.query} cannot be in several buckets: it has no inner join by key",
+            span=statement.query.span,
+            hint="tuples of aggregates over RANGE are added up before they go to buckets; see docs/parcels.md",
+        )
+    commands: list[Allot] = []
+    for group in joining:
+        _check_numbers(statement, query, group)
+        ports = {
+            parcel: {vertex: loads.heaviest_port(routes, parcel) for vertex, routes in group.joins.items()}
+            for parcel in sorted({parcel for parcel, _ in statement.parcels})
+            if group.allotment.holders(parcel) != {*buckets}
+        }
+        commands += dealing(group, ports, buckets) if ports else []
+    return commands
+
+
+def _check_numbers(statement: MoveParcels, query: AddQuery, group: ParcelGroup) -> None:
+    for parcel, span in statement.parcels:
+        if parcel >= group.allotment.parcels:
+            raise QueryError(
+                f"{query.query} has no parcel {parcel}",
+                span=span,
+                hint=f"its parcels have the numbers 0 to {group.allotment.parcels - 1}",
+            )
+
+
 def said(statement: MoveParcels, commands: Sequence[Allot], running: Running, buckets: Sequence[int]) -> str:
     """Say what the commands do, and to whom else."""
+    where = "all buckets" if statement.bucket is None else f"bucket {statement.bucket}"
     if not commands:
-        return f"{statement.query.text}: these parcels are in bucket {statement.bucket} already"
-    names = {command.name for command in commands}
-    groups = [group for group in parcel_groups(running, buckets) if group.allotment.name in names]
+        return f"{statement.query.text}: these parcels are in {where} already"
+    names = {undealt(command.name) for command in commands}
+    groups = [group for group in parcel_groups(running, buckets) if undealt(group.allotment.name) in names]
     others = sorted({query for group in groups for query in group.queries} - {statement.query.text})
     also = f"; so do those of {', '.join(others)}, which must be in the same buckets" if others else ""
-    parcels = sorted({parcel for command in commands for parcel in command.moves})
+    if statement.bucket is None:
+        rest = any(not is_dealt(command.name) for command in commands)
+        also = "; what reads the results of the join by key gets them a micro-batch later" if rest else ""
+    parcels = sorted({parcel for parcel, _ in statement.parcels})
     word = "parcel" if len(parcels) == 1 else "parcels"
     verb = "goes" if len(parcels) == 1 else "go"
-    return f"{statement.query.text}: {word} {_listed(parcels)} {verb} to bucket {statement.bucket}{also}"
+    return f"{statement.query.text}: {word} {_listed(parcels)} {verb} to {where}{also}"
 
 
 def read_count(statement: Alter) -> int:
@@ -105,7 +150,7 @@ def show_parcels(running: Running, buckets: Sequence[int], loads: ParcelLoads) -
     for group in parcel_groups(running, buckets):
         counts, total = loads.of(group)
         heaviest = sorted(counts, key=lambda parcel: (-counts[parcel], parcel))[:MOST_LISTED]
-        listed = dict.fromkeys((*heaviest, *list(group.allotment.places)[:MOST_LISTED]))
+        listed = dict.fromkeys((*heaviest, *_first(group.allotment.splits), *_first(group.allotment.places)))
         shown: list[int | None] = [*listed] or [None]
         rows += [_row(group, parcel, counts.get(-1 if parcel is None else parcel, 0.0), total) for parcel in shown]
     return Listing(_NAMES, tuple(rows))
@@ -116,11 +161,20 @@ def _row(group: ParcelGroup, parcel: int | None, rate: float, total: float) -> t
         ", ".join(group.queries),
         "" if parcel is None else parcel,
         group.allotment.parcels,
-        "" if parcel is None else group.allotment.bucket(parcel),
+        "" if parcel is None else _where(group, parcel),
         round(rate, 1),
         f"{rate / total:.1%}" if total else "",
         "yes" if group.hindrance is None else f"no: {group.hindrance}",
     )
+
+
+def _first(parcels: Iterable[int]) -> Iterable[int]:
+    return islice(parcels, MOST_LISTED)
+
+
+def _where(group: ParcelGroup, parcel: int) -> int | str:
+    split = group.allotment.splits.get(parcel)
+    return group.allotment.bucket(parcel) if split is None else f"split: {_listed(split.buckets)}"
 
 
 def _listed(numbers: Sequence[int]) -> str:

@@ -305,7 +305,7 @@ class Statements:
     def _move(self, statement: parcels.MoveParcels, transaction: Transaction) -> None:
         """Let parcels of a query go to another bucket."""
         query, running, buckets = transaction.altered(statement.query), transaction.deployed, self._buckets()
-        commands = move(statement, query, running, buckets)
+        commands = move(statement, query, running, buckets, self._deployment.control.balancer.loads)
         text = moves_said(statement, commands, running, buckets)
         for command in commands:
             transaction.send(command)

@@ -13,7 +13,6 @@ from functools import lru_cache
 import msgspec
 
 from headrace.commands import settings
-from headrace.commands.allotments import moved_parcels
 from headrace.commands.command import (
     Command,
     RaiseTuples,
@@ -31,6 +30,7 @@ from headrace.commands.command import (
     UseTree,
 )
 from headrace.commands.culprits import attributed
+from headrace.commands.key_splits import is_moving as moves_parcels
 from headrace.commands.repairs import without
 from headrace.commands.running import Running
 from headrace.commands.running_graph import closed_in, invariants_in, placement_of, spread_in
@@ -170,7 +170,7 @@ class Bucket:
         self._command(commands)
         has_begun = self._begin(inbox.begun())
         self._advance(inbox)
-        is_moving = bool(moved_parcels(allotments, self.running.allotments)) or self.running.buckets != buckets
+        is_moving = moves_parcels(allotments, self.running.allotments) or self.running.buckets != buckets
         asked = self._work(inbox, is_moving=is_moving)
         building = self.engine.advance_trees()
         given: list[Moved] = []

@@ -156,7 +156,7 @@ class Ingest:
             self.routes,
             self.buckets,
             in_use=self.running.buckets,
-            tables=self._tables(task),
+            allotments=self.running.allotments if task.allotments is None else task.allotments,
             counts=task.counts_parcels,
             page=self.page,
             ends=self.ends,
@@ -171,13 +171,6 @@ class Ingest:
         yield from router.flush()
         control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes, begun=stints)
         yield from self._controls(task, control, counts, router.parcels(), began)
-
-    def _tables(self, task: Task) -> dict[str, npt.NDArray[np.int64]]:
-        """Return where the parcels of each allotment go."""
-        allotments = self.running.allotments if task.allotments is None else task.allotments
-        # those of queries that are gone may name buckets that are
-        used = {route.spec.allotment for route in self.routes if isinstance(route.spec, Receive)}
-        return {name: allotment.table(self.buckets) for name, allotment in allotments.items() if name in used}
 
     def _hold(self, work: Work) -> list[Slice | Skipped]:
         with attributed_to_readers(work.stream, self.running):

@@ -7,6 +7,7 @@ them in before anything else.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import polars as pl
 from msgspec import Struct
 
 from headrace.commands.allotments import Allotment, moved_parcels
+from headrace.commands.key_splits import changed_parcels, transfers
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import Guard
 from headrace.errors import HostFault
@@ -25,6 +27,7 @@ from headrace.model.parcels import Moved
 from headrace.operators.arrays import Flags
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.operator import State
 from headrace.operators.partitioning import Keys
 from headrace.storage import files
 from headrace.worker.chunk_cache import decode_chunk, digest_of, encode_chunk
@@ -90,7 +93,7 @@ def give(
     moves: Moves,
 ) -> list[Moved]:
     """Give away the parcels that leave a bucket between two allotments; return what was written for whom."""
-    moved: list[Moved] = []
+    moved = give_split(engine, number, batch, lays, allotments, moves)
     for name, ways in moved_parcels(*allotments).items():
         leaving: dict[int, list[int]] = {}
         for parcel, (old, new) in ways.items():
@@ -99,18 +102,60 @@ def give(
         vertices = {vertex: lay.keys for vertex, lay in lays.items() if lay.allotment == name}
         for bucket, parcels in leaving.items():
             chosen = Chosen(parcels, allotments[1][name].parcels)
-            state = engine.give(vertices, chosen)
-            given = Given(
-                {vertex: {chunk: encode_chunk(rows) for chunk, rows in chunks.items()} for vertex, chunks in state},
-                engine.guards.of_groups(vertices),
-            )
-            if not given.state and not given.guards:
-                continue
-            data = msgspec.msgpack.encode(given)
-            file = moves.write(f"b{batch}-{name}-{number}-{bucket}", data)
-            rows = sum(rows.height for _, chunks in state for rows in chunks.values())
-            moved.append(Moved(file, bucket, len(parcels), rows, len(data)))
+            state = dict(engine.give(vertices, chosen))
+            title = f"b{batch}-{name}-{number}-{bucket}"
+            moved += _written(state, engine.guards.of_groups(vertices), title, bucket, len(parcels), moves)
     return moved
+
+
+def give_split(
+    engine: Engine,
+    number: int,
+    batch: int,
+    lays: Mapping[VertexId, Lay],
+    allotments: tuple[Mapping[str, Allotment], Mapping[str, Allotment]],
+    moves: Moves,
+) -> list[Moved]:
+    """Give away, copy and forget rows of joins that have parcels in several buckets, or may have."""
+    moved: list[Moved] = []
+    for name in changed_parcels(*allotments):
+        vertices = {vertex: lay.keys for vertex, lay in lays.items() if lay.allotment == name}
+        sent: dict[int, dict[VertexId, dict[str, list[pl.DataFrame]]]] = {}
+        parcels: Counter[int] = Counter()
+        for vertex, keys in vertices.items():
+            for actions, alike in transfers(*allotments, name, number, len(keys)).items():
+                chosen = Chosen(alike, allotments[1][name].parcels)
+                parcels.update({bucket: len(alike) for bucket in {bucket for each in actions for bucket in each.to}})
+                for port, action in enumerate(actions):
+                    rows = engine.copy(vertex, port, keys, chosen) if action.to else {}
+                    for bucket in action.to if rows else ():
+                        for chunk, frame in rows.items():
+                            sent.setdefault(bucket, {}).setdefault(vertex, {}).setdefault(chunk, []).append(frame)
+                    if not action.keeps:
+                        engine.forget(vertex, port, keys, chosen)
+        for bucket, count in sorted(parcels.items()):
+            state = {
+                vertex: {chunk: pl.concat(frames) for chunk, frames in chunks.items()}
+                for vertex, chunks in sent.get(bucket, {}).items()
+            }
+            title = f"b{batch}-{name}-{number}-{bucket}"
+            moved += _written(state, engine.guards.of_groups(vertices), title, bucket, count, moves)
+    return moved
+
+
+def _written(
+    state: Mapping[VertexId, State], guards: list[Guard], title: str, bucket: int, parcels: int, moves: Moves
+) -> list[Moved]:
+    """Write a file for a bucket, if it gets anything."""
+    given = Given(
+        {vertex: {chunk: encode_chunk(rows) for chunk, rows in chunks.items()} for vertex, chunks in state.items()},
+        guards,
+    )
+    if not given.state and not given.guards:
+        return []
+    data = msgspec.msgpack.encode(given)
+    rows = sum(rows.height for chunks in state.values() for rows in chunks.values())
+    return [Moved(moves.write(title, data), bucket, parcels, rows, len(data))]
 
 
 def take_in(engine: Engine, number: int, moved: Iterable[Moved], moves: Moves) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.commands.allotments import PARCELS_PER_BUCKET
+from headrace.commands.allotments import PARCELS_PER_BUCKET, Allotment
 from headrace.engine.shedding.shedders import Shedders
 from headrace.graph.graph import Vertex, VertexId
 from headrace.graph.place import counted_as, route_of
@@ -19,6 +19,7 @@ from headrace.operators.endpoints import GridPort
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Receive
+from headrace.worker.dealing import Dealer
 from headrace.worker.wire import Kind, ParcelCounts, Row, Stage
 
 #: The tuples of so many parcels are reported for each route, those with most.
@@ -28,8 +29,8 @@ MOST_COUNTED = 512
 class Router:
     """The pages of one task, gathered by route and divided among buckets by the keys of the route.
 
-    `in_use` are those among which keys are divided by their hash. `tables` gives for each allotment the places of its
-    parcels among all buckets. The tuples of parcels are counted if `counts` says so. `ends` names the outputs of the
+    `in_use` are those among which keys are divided by their hash. `allotments` say where parcels are that are not where
+    the hash puts them. The tuples of parcels are counted if `counts` says so. `ends` names the outputs of the
     routes that lead to nothing else: `stage` may take their pages and return notes of where they are.
     """
 
@@ -40,7 +41,7 @@ class Router:
         buckets: Sequence[int],
         *,
         in_use: Sequence[int] = (),
-        tables: Mapping[str, npt.NDArray[np.int64]],
+        allotments: Mapping[str, Allotment],
         counts: bool = False,
         page: int,
         ends: Mapping[VertexId, Sequence[VertexId]],
@@ -48,11 +49,19 @@ class Router:
         shedders: Shedders,
     ) -> None:
         self._task, self._buckets, self._page = task, buckets, page
-        self._tables, self._ends, self._stage, self._shedders = tables, ends, stage, shedders
+        self._ends, self._stage, self._shedders = ends, stage, shedders
         self._routes = {vertex.id: vertex.spec for vertex in routes if isinstance(vertex.spec, Receive)}
         self._by_origin: dict[VertexId, list[VertexId]] = {}
         for name, spec in self._routes.items():
             self._by_origin.setdefault(spec.origin, []).append(name)
+        used = {spec.allotment for spec in self._routes.values()}
+        # those of queries that are gone may name buckets that are
+        self._tables = {name: at.table(buckets) for name, at in allotments.items() if name in used}
+        self._dealers = {
+            name: Dealer(allotments[spec.allotment], spec.port, buckets, task)
+            for name, spec in self._routes.items()
+            if spec.port is not None and spec.allotment in allotments and allotments[spec.allotment].splits
+        }
         self._waiting: dict[VertexId, list[pl.DataFrame]] = {}
         self._sizes: dict[VertexId, int] = {}
         self._sent = 0  # pages and staged files
@@ -154,8 +163,18 @@ class Router:
             hashes = hash_columns(evaluate(rows, route.keys))
             if self._is_counting:
                 self._count(name, hashes)
-            for bucket, part in divide(rows, places_of(hashes, table), self._buckets):
+            chosen, places = self._places(name, hashes, table)
+            for bucket, part in divide(rows if chosen is None else rows[chosen], places, self._buckets):
                 yield (bucket,), part
+
+    def _places(
+        self, name: VertexId, hashes: npt.NDArray[np.uint64], table: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int64]]:
+        """Return which tuples go where: their numbers (None: all, once), and the places of their buckets."""
+        dealer = self._dealers.get(name)
+        if dealer is None:
+            return None, places_of(hashes, table)
+        return dealer.send((hashes % np.uint64(len(table))).astype(np.int64))
 
 
 def _deal(rows: pl.DataFrame, at: GridPort, buckets: Sequence[int]) -> Iterator[tuple[tuple[int, ...], pl.DataFrame]]:

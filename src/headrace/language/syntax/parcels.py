@@ -10,11 +10,11 @@ from headrace.language.syntax.names import Name
 
 @dataclass(frozen=True, slots=True)
 class MoveParcels:
-    """MOVE PARCELS 3, 17 OF query TO BUCKET 1."""
+    """MOVE PARCELS 3, 17 OF query TO BUCKET 1, or TO ALL BUCKETS."""
 
     text: str
     offset: int
     parcels: tuple[tuple[int, Span], ...]
     query: Name
-    bucket: int
+    bucket: int | None  # None: all
     bucket_span: Span

@@ -49,6 +49,10 @@ class Join(Pairing, frozen=True, tag="join"):
             return "what a THRIFTY or IMPATIENT join asks for depends on all that its bucket holds"
         return None
 
+    @property
+    def can_be_split(self) -> bool:
+        return self.hindrance is None
+
 
 class JoinOperator(TwoSides[SortedSide]):
     """A page meets the other side's stored rows, then is stored itself; the bound of one side lets the other forget.
@@ -145,6 +149,14 @@ class JoinOperator(TwoSides[SortedSide]):
             rows = side.give(chosen_by(choose, by))
             given |= {side.name: pl.concat(rows)} if rows else {}
         return given
+
+    def copy(self, port: int, keys: Sequence[Keys], choose: Choose) -> State:
+        side = self._sides[port]
+        rows = side.copy(chosen_by(choose, keys[port]))
+        return {side.name: pl.concat(rows)} if rows else {}
+
+    def forget(self, port: int, keys: Sequence[Keys], choose: Choose) -> None:
+        self._sides[port].give(chosen_by(choose, keys[port]))
 
     def take(self, given: State) -> None:
         for port, side in enumerate(self._sides):

@@ -89,6 +89,10 @@ class Arrangement:
         self._tidy()
         return given
 
+    def copy(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
+        """Return the rows that are chosen, of all epochs."""
+        return [rows for side in self._sides.values() for rows in side.copy(choose)]
+
     def has_before(self, epoch: int, bound: int) -> bool:
         """Return whether a row of an earlier epoch has not expired before a bound."""
         return any(chunk.max_exp >= bound for chunk in self.chunks(before=epoch))

@@ -8,7 +8,7 @@ they are joined with now. So every state of every tree can be computed from thos
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
@@ -21,7 +21,7 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
-from headrace.operators.arrays import KEY
+from headrace.operators.arrays import KEY, Flags
 from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.multijoin.arrangement import Arrangement, Place
 from headrace.operators.multijoin.counters import Counters
@@ -424,15 +424,31 @@ class MultiJoinOperator(Operator):
         bases = {self._program.base(port) for port in range(len(keys))}
         for place, arrangement in self._arrangements.items():
             port = place.ports[0]
-            by = tuple(self._spec.output(port, key) for key in keys[port])
-            rows = arrangement.give(chosen_by(choose, by))
+            rows = arrangement.give(self._chosen(port, keys, choose))
             if rows and place in bases:
-                names = dict(zip(self._spec.names[port], self._spec.inputs[port].names, strict=True))
-                given[str(port)] = pl.concat(rows).drop(KEY).rename(names)
+                given[str(port)] = self._as_input(port, rows)
         return given
 
+    def copy(self, port: int, keys: Sequence[Keys], choose: Choose) -> State:
+        rows = self._arrangements[self._program.base(port)].copy(self._chosen(port, keys, choose))
+        return {str(port): self._as_input(port, rows)} if rows else {}
+
+    def forget(self, port: int, keys: Sequence[Keys], choose: Choose) -> None:
+        """Forget rows of an input, and all that was joined from them."""
+        for place, arrangement in self._arrangements.items():
+            if port in place.ports:
+                arrangement.give(self._chosen(place.ports[0], keys, choose))
+
+    def _chosen(self, port: int, keys: Sequence[Keys], choose: Choose) -> Callable[[pl.DataFrame], Flags]:
+        """Return the choice among rows that have all columns of an input."""
+        return chosen_by(choose, tuple(self._spec.output(port, key) for key in keys[port]))
+
+    def _as_input(self, port: int, rows: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        names = dict(zip(self._spec.names[port], self._spec.inputs[port].names, strict=True))
+        return pl.concat(rows).drop(KEY).rename(names)
+
     def take(self, given: State) -> None:
-        """Let the rows come once more, without results: no row here has one of their keys, so all meet among them."""
+        """Let the rows come once more, without results: those with rows that are here came out elsewhere."""
         counters = self._counters
         self._counters = Counters(len(self._spec.inputs))
         for port in range(len(self._spec.inputs)):

@@ -131,3 +131,7 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
     @property
     def hindrance(self) -> str | None:
         return "its inputs have different keys, so that tuples are copied to several buckets" if self.grid else None
+
+    @property
+    def can_be_split(self) -> bool:
+        return self.hindrance is None

@@ -114,6 +114,10 @@ class SortedSide:
         self._tree.replace(rest)
         return given
 
+    def copy(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
+        """Return the rows that are chosen."""
+        return [rows for chunk in self.chunks() if (rows := chunk.rows.filter(choose(chunk.rows))).height]
+
     def oldest_waiting(self) -> int:
         """Return the smallest timestamp of a row that may still have to come out padded, or END."""
         oldest = END
