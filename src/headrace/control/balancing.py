@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from headrace.commands.command import Allot
+from headrace.commands.key_splits import dealing
 from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
 from headrace.commands.running import Running
-from headrace.control.decisions import KeepParcels, MoveParcels
+from headrace.control.decisions import GatherParcel, KeepParcels, MoveParcels, SplitParcel
 from headrace.control.parcel_loads import ParcelLoads
+from headrace.control.policies.heavy_keys import Change, Heavy, heavy_keys
 from headrace.control.policies.rebalance import Balance, Look, Movables, Move, Processor, is_uneven, rebalance
 from headrace.graph.graph import VertexId
 from headrace.model.time import SECOND
 from headrace.worker.wire import Report
+
+ParcelDecision: TypeAlias = MoveParcels | SplitParcel | GatherParcel | KeepParcels
 
 #: The weight of a new load against all before it.
 _WEIGHT = 0.4
@@ -35,6 +42,7 @@ class Balancer:
     def __init__(self) -> None:
         self.loads = ParcelLoads()
         self._memory = Balance()
+        self._heavy = Heavy()
         #: By processor, as its buckets: the part of a micro-batch during which it works for each vertex, averaged.
         self._busy: dict[tuple[int, ...], dict[VertexId, float]] = {}
         self._told: set[str] = set()  # why parcels stay, as it was said
@@ -42,28 +50,50 @@ class Balancer:
 
     def after(
         self, reports: Sequence[Report], running: Running, now: int, batch_ms: float, buckets: Sequence[int]
-    ) -> tuple[list[Allot], list[MoveParcels | KeepParcels]]:
+    ) -> tuple[list[Allot], list[ParcelDecision]]:
         """Return the moves that a micro-batch calls for, and the decisions."""
         self.loads.add(reports)
         if running.balancing != "auto" or running.draining or batch_ms <= 0:
-            self._memory, self._busy = Balance(), {}
+            self._memory, self._heavy, self._busy = Balance(), Heavy(), {}
             return [], []
         self._observe(reports, batch_ms)
         if self._looked is not None and now - self._looked < LOOK_EVERY:
             return [], []
         self._looked = now
         groups = {group.allotment.name: group for group in parcel_groups(running, buckets)}
-        movable = {name: self._movables(group, reports) for name, group in groups.items() if group.hindrance is None}
+        movable = {
+            name: self._movables(group, reports)
+            for name, group in groups.items()
+            if group.hindrance is None or group.joins
+        }
         processors = self._processors(groups, movable)
         is_settled = not any(report.moved for report in reports)
         closed = frozenset(buckets).difference(running.in_use(buckets))
         look = Look(now, batch_ms / 1000, processors, movable, is_settled, closed)
+        self._heavy, change = heavy_keys(self._heavy, look)
+        if change is not None:
+            self._memory = replace(self._memory, moved=now)
+            return self._split(change, groups[change.name], running.in_use(buckets))
         self._memory, move = rebalance(self._memory, look)
         if move is None:
             return [], self._kept(look, groups)
         self._told.clear()
         commands = [groups[name].moving(dict(moves), auto=True) for name, moves in move.moves.items()]
         return commands, [_decision(move, groups)]
+
+    def _split(
+        self, change: Change, group: ParcelGroup, buckets: Sequence[int]
+    ) -> tuple[list[Allot], list[ParcelDecision]]:
+        """Return the commands by which a parcel is in all buckets from now on, or in one again."""
+        queries, parcel = list(group.queries), change.parcel
+        if change.is_split:
+            ports = {vertex: self.loads.heaviest_port(routes, parcel) for vertex, routes in group.joins.items()}
+            commands = [replace(command, auto=True) for command in dealing(group, {parcel: ports}, buckets)]
+            return commands, [SplitParcel(queries, parcel, list(buckets), change.load, change.mean)]
+        home = group.allotment.bucket(parcel)
+        bucket = home if home in buckets else buckets[0]
+        gathering = group.moving({parcel: bucket}, auto=True)
+        return [gathering], [GatherParcel(queries, parcel, bucket, change.load, change.mean)]
 
     def _observe(self, reports: Sequence[Report], batch_ms: float) -> None:
         before, self._busy = self._busy, {}
@@ -80,11 +110,18 @@ class Balancer:
 
     def _processors(self, groups: Mapping[str, ParcelGroup], movable: Mapping[str, Movables]) -> list[Processor]:
         """Return the processors: what parcels take where they are, and the rest as it was measured."""
-        counted = {vertex for name, group in movable.items() if group.loads for vertex in groups[name].vertices}
+        counted = {
+            vertex for name, group in movable.items() if group.loads or group.split for vertex in groups[name].vertices
+        }
         at: defaultdict[int, float] = defaultdict(float)
         for group in movable.values():
             for parcel, load in group.loads.items():
                 at[group.places[parcel]] += load
+        for name, group in movable.items():
+            for parcel, load in group.split.items():
+                into = groups[name].allotment.splits[parcel].buckets
+                for bucket in into:
+                    at[bucket] += load / len(into)
         # what all do beside operators varies with what else the machine does
         common = sum(busy[_REST] for busy in self._busy.values()) / max(1, sum(map(len, self._busy)))
         processors = []
@@ -99,14 +136,17 @@ class Balancer:
         rates, total = self.loads.of(group) if group.is_keyed else ({0: 1.0}, 1.0)
         work = sum(busy.get(name, 0.0) for busy in self._busy.values() for name in group.vertices)
         places = {parcel: group.allotment.bucket(parcel) for parcel in rates}
-        loads = {parcel: work * rate / total for parcel, rate in rates.items()} if total else {}
+        all_loads = {parcel: work * rate / total for parcel, rate in rates.items()} if total else {}
+        splits = group.allotment.splits
+        loads = {parcel: load for parcel, load in all_loads.items() if parcel not in splits}
+        split = {parcel: all_loads.get(parcel, 0.0) for parcel in splits} if total else {}
         sizes: dict[int, float] = {}
         for report in reports:
             held = sum(report.vertices[name].state_bytes for name in group.vertices if name in report.vertices)
             sizes |= {note.bucket: held / len(report.buckets) for note in report.buckets}
-        return Movables(loads, places, sizes)
+        return Movables(loads, places, sizes, split, bool(group.joins), group.hindrance is None)
 
-    def _kept(self, look: Look, groups: Mapping[str, ParcelGroup]) -> list[MoveParcels | KeepParcels]:
+    def _kept(self, look: Look, groups: Mapping[str, ParcelGroup]) -> list[ParcelDecision]:
         """Say once why parcels stay although the loads differ."""
         loads = [processor.load for processor in look.processors]
         lasts = self._memory.since is not None and look.time > self._memory.since

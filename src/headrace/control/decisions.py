@@ -300,6 +300,53 @@ class MoveParcels(Struct, frozen=True, tag="move_parcels"):
         )
 
 
+class SplitParcel(Struct, frozen=True, tag="split_parcel"):
+    """Let joins have a parcel with a heavy key in several buckets; loads are parts of a micro-batch."""
+
+    queries: list[str]
+    parcel: int
+    buckets: list[int]
+    load: float
+    mean: float
+
+    @property
+    def query(self) -> str | None:
+        return self.queries[0] if len(self.queries) == 1 else None
+
+    @property
+    def action(self) -> str:
+        return f"split parcel {self.parcel} of {', '.join(self.queries)} over {len(self.buckets)} buckets"
+
+    @property
+    def reason(self) -> str:
+        return (
+            f"its keys alone take {self.load:.0%} of a micro-batch, {self.load / self.mean:.1f} times the mean of a "
+            "processor: no move makes processors even"
+        )
+
+
+class GatherParcel(Struct, frozen=True, tag="gather_parcel"):
+    """Let joins have a parcel in one bucket again."""
+
+    queries: list[str]
+    parcel: int
+    bucket: int
+    load: float
+    mean: float
+
+    @property
+    def query(self) -> str | None:
+        return self.queries[0] if len(self.queries) == 1 else None
+
+    @property
+    def action(self) -> str:
+        return f"gather parcel {self.parcel} of {', '.join(self.queries)} in bucket {self.bucket}"
+
+    @property
+    def reason(self) -> str:
+        return f"its keys take only {self.load:.0%} of a micro-batch; the mean of a processor is {self.mean:.0%}"
+
+
 class KeepParcels(Struct, frozen=True, tag="keep_parcels"):
     """Move no parcel although the loads of processors differ."""
 
@@ -382,6 +429,8 @@ Decision: TypeAlias = (
     | ChangePlan
     | BarPlan
     | MoveParcels
+    | SplitParcel
+    | GatherParcel
     | KeepParcels
     | RestartQueries
     | GiveUp

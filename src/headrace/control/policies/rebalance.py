@@ -39,11 +39,18 @@ class Processor(Struct, frozen=True):
 
 
 class Movables(Struct, frozen=True):
-    """The parcels of a group that can move: their loads and their buckets, and the bytes of state of each bucket."""
+    """The parcels of a group that can move: their loads and their buckets, and the bytes of state of each bucket.
+
+    `split` are the loads of those that are in several buckets. They stay, as other parcels do of a group that is not
+    `movable`.
+    """
 
     loads: Mapping[int, float]
     places: Mapping[int, int]
     bytes: Mapping[int, float] = {}
+    split: Mapping[int, float] = {}
+    can_split: bool = False
+    movable: bool = True
 
 
 class Look(Struct, frozen=True):
@@ -134,7 +141,7 @@ class _Plan:
         candidates = sorted(
             (-load, name, parcel)
             for name, group in self._look.groups.items()
-            for parcel, load in group.loads.items()
+            for parcel, load in (group.loads.items() if group.movable else ())
             if group.places[parcel] in busy
             and parcel not in self.moves.get(name, {})
             and 0 < load <= amount * 1.3  # else little would be won, and the idlest would be the busiest

@@ -1,0 +1,60 @@
+"""When a parcel is too heavy for one bucket, and when no longer: pure thresholds on its load.
+
+As long as no parcel has more load than a processor should have, moving parcels makes processors even. A heavier one,
+usually with one heavy key, has to be in several buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from headrace.control.policies.rebalance import BUSY, PAUSE, Look
+from headrace.model.time import SECOND
+
+#: A parcel is split if its load is this many times the mean of the processors,
+HEAVY = 1.1
+#: and gathered if it has become this small: then a bucket has room for it whatever else it has.
+LIGHT = 0.4
+#: Both must last so long (microseconds).
+SPLIT_AFTER, GATHERED_AFTER = 2 * SECOND, 10 * SECOND
+
+
+class Heavy(Struct, frozen=True):
+    """What is remembered: since when parcels have been heavy, or split and light, and when one changed last."""
+
+    since: Mapping[tuple[str, int], int] = {}
+    changed: int | None = None
+
+
+class Change(Struct, frozen=True):
+    """A parcel of a group that is to be split or gathered, its load, and the mean of the processors."""
+
+    name: str
+    parcel: int
+    is_split: bool  # from now on
+    load: float
+    mean: float
+
+
+def heavy_keys(memory: Heavy, look: Look) -> tuple[Heavy, Change | None]:
+    """Return what to remember, and the parcel to split or to gather now: one at a time, the heaviest first."""
+    loads = [processor.load for processor in look.processors]
+    if len(loads) < 2 or max(loads) < BUSY:
+        return Heavy({}, memory.changed), None
+    mean = sum(loads) / len(loads)
+    due: list[Change] = []
+    since: dict[tuple[str, int], int] = {}
+    for name, group in look.groups.items():
+        heavy = {parcel: load for parcel, load in group.loads.items() if group.can_split and load >= HEAVY * mean}
+        light = {parcel: load for parcel, load in group.split.items() if load <= LIGHT * mean}
+        for parcel, load in (heavy | light).items():
+            began = since[name, parcel] = memory.since.get((name, parcel), look.time)
+            if look.time - began >= (SPLIT_AFTER if parcel in heavy else GATHERED_AFTER):
+                due.append(Change(name, parcel, parcel in heavy, load, mean))
+    pausing = memory.changed is not None and look.time - memory.changed < PAUSE
+    if not due or pausing or not look.is_settled:
+        return Heavy(since, memory.changed), None
+    chosen = max(due, key=lambda change: (change.load, change.name, -change.parcel))
+    return Heavy(since, look.time), chosen
