@@ -14,6 +14,8 @@ from headrace.storage import owner
 
 #: Micro-batches of one process in which parcels move.
 MOVES = 12
+#: Queries whose keys may be in several buckets.
+JOINS = ("pairs", "triples")
 
 
 def change(session: Session, plan: str) -> None:
@@ -35,8 +37,12 @@ def replace(session: Session, script: str) -> None:
 
 
 def move(session: Session, queries: str) -> None:
-    """Move parcels of these queries back and forth, a third of them at a time; change the number of buckets, too."""
-    chance, deployment = random.Random(os.getpid()), session.deployment
+    """Move parcels of these queries back and forth, a third of them at a time; change the number of buckets, too.
+
+    Joins have some in several buckets at a time.
+    """
+    chance, deployment, began = random.Random(os.getpid()), session.deployment, session.statistics().batch
+    wait_until(lambda: session.statistics().batch > began + 2, 60)
     assert isinstance(deployment, SparkDeployment)
     for number in range(MOVES):
         before = deployment.delivery.commands
@@ -45,7 +51,9 @@ def move(session: Session, queries: str) -> None:
         buckets = deployment.deployments.newest().in_use(deployment.buckets)
         for query in queries.split(","):
             parcels = ", ".join(map(str, chance.sample(range(256), 80)))
-            session.execute(f"MOVE PARCELS {parcels} OF {query} TO BUCKET {chance.choice(buckets)}")
+            splits = query in JOINS and chance.random() < 0.6
+            where = "ALL BUCKETS" if splits else f"BUCKET {chance.choice(buckets)}"
+            session.execute(f"MOVE PARCELS {parcels} OF {query} TO {where}")
         wait_until(lambda: deployment.delivery.commands > before, 60)  # noqa: B023
 
 

@@ -1,4 +1,4 @@
-"""On the path of a deployment's Python processes: kills the whole deployment at one point of a change of plan.
+"""On the path of a deployment's Python processes: kills the whole deployment at one point of a change.
 
 `DIE_AT` names the point. With `EAGER` the optimizer decides after a few tuples, and builds states row by row. Joined
 rows are derived chunks, which no process finds after a restart.
@@ -13,11 +13,13 @@ from msgspec.structs import replace
 
 from headrace.analysis.joins import migration_price
 from headrace.commands.command import UseTree
+from headrace.commands.key_splits import changed_parcels
 from headrace.commands.log import CommandLog
 from headrace.control import planning
 from headrace.control.policies import plan_choice
 from headrace.control.sampling import Sampling
 from headrace.driver.delivery import Delivery
+from headrace.graph.place import is_dealt
 from headrace.model.time import SECOND
 from headrace.worker import bucket as buckets
 from headrace.worker import saved_state
@@ -78,6 +80,27 @@ def die_between(delivery, *arguments):
         die()
 
 
+def die_of_given(original, engine, number, batch, lays, allotments, moves):
+    """Die when a bucket has written rows of keys that will be in several buckets, or were."""
+    given = original(engine, number, batch, lays, allotments, moves)
+    if given and changed_parcels(*allotments):
+        die()
+    return given
+
+
+def die_of_taken(original, engine, number, moved, moves):
+    """Die when a bucket has taken such rows in."""
+    taken = original(engine, number, moved, moves)
+    if any(file.bucket == number and is_dealt(file.name) for file in moved):
+        die()
+    return taken
+
+
+def die_if_moved(delivery, batch, reports, *arguments):
+    if any(is_dealt(file.name) for report in reports for file in report.moved):
+        die()
+
+
 def hurry():
     """Let the optimizer look at plans ten times per second, change them for any gain, and build a row at a time."""
     module: Any = planning  # its names are replaced
@@ -105,6 +128,12 @@ match os.environ.get("DIE_AT", ""):
         before(Delivery, "_write", die_if_known)  # all buckets have saved
     case "in the delivery":
         before(Delivery, "_remember", die_if_known)
+    case "rows are given":
+        buckets.give = partial(die_of_given, buckets.give)
+    case "rows are taken in":
+        buckets.take_in = partial(die_of_taken, buckets.take_in)
+    case "the delivery of given rows":
+        before(Delivery, "_remember", die_if_moved)
     case "between portions":
         after(Delivery, "deliver", die_between)
 
