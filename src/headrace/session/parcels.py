@@ -10,11 +10,13 @@ from headrace.commands.key_splits import dealing
 from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
 from headrace.commands.rebucketing import held_back
 from headrace.commands.running import Running
+from headrace.commands.running_graph import names_in, placement_of
 from headrace.control.parcel_loads import ParcelLoads
 from headrace.errors import NotSupported, QueryError
 from headrace.graph.place import is_dealt, undealt
 from headrace.language.syntax.parcels import MoveParcels
 from headrace.language.syntax.statements import Alter
+from headrace.operators.specs import Receive
 from headrace.session.outcome import Listing
 
 _NAMES = ("query", "parcel", "of", "bucket", "tuples/s", "share", "moves")
@@ -140,6 +142,23 @@ def buckets_said(count: int, running: Running, first: Sequence[int], buckets: Se
     kept = held_back(running, first, buckets)
     stays = "; ".join(f"{query} stays where it is, since it cannot move ({why})" for query, why in kept.items())
     return f"all queries: their keys are divided among {word} ({_listed(buckets)})" + (f"; {stays}" if stays else "")
+
+
+def explain_splits(query: str, running: Running, buckets: Sequence[int]) -> str:
+    """Say which parcels the joins of a running query have in several buckets, and which input is dealt to them."""
+    if not any(allotment.splits for allotment in running.allotments.values()):
+        return ""
+    keyed, names, lines = placement_of(running).keyed.by_id(), names_in(running), ["", "", "heavy keys"]
+    for group in parcel_groups(running, buckets):
+        for parcel, split in group.allotment.splits.items() if query in group.queries else ():
+            vertex = group.vertices[0]
+            source = keyed[keyed[vertex].inputs[split.port]].spec
+            streams = "+".join(source.streams) if isinstance(source, Receive) else ""
+            lines.append(
+                f"  {names[vertex]}: parcel {parcel} is in buckets {_listed(split.buckets)}; "
+                f"tuples of {streams} are dealt to them, all others go to each"
+            )
+    return "\n".join(lines) if len(lines) > 3 else ""
 
 
 def show_parcels(running: Running, buckets: Sequence[int], loads: ParcelLoads) -> Listing:

@@ -50,7 +50,7 @@ from headrace.session.frontiers import reset_frontier
 from headrace.session.grids import GridChoice
 from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
-from headrace.session.parcels import buckets_said, move, read_count, show_parcels
+from headrace.session.parcels import buckets_said, explain_splits, move, read_count, show_parcels
 from headrace.session.parcels import said as moves_said
 from headrace.session.plans import migrate, said, set_plan
 from headrace.session.promises import check_promises, unshed_places
@@ -408,6 +408,8 @@ class Statements:
             choose_grid=grid,
             cells=self._cells(transaction),
         )
+        if statement.form != "json":
+            shown += explain_splits(name, transaction.deployed, self._buckets())
         transaction.outcomes.append(lambda: Message(shown))
 
     def _counters(self, statement: statements.Explain, transaction: Transaction) -> dict[VertexId, VertexStatistics]:

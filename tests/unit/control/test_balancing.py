@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from headrace.commands.command import Allot, Set
-from headrace.commands.parcel_groups import parcel_groups
+from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
 from headrace.commands.running import Running
 from headrace.commands.settings import Balancing
-from headrace.control.balancing import Balancer
-from headrace.control.decisions import KeepParcels, MoveParcels
+from headrace.control.balancing import Balancer, ParcelDecision
+from headrace.control.decisions import GatherParcel, KeepParcels, MoveParcels, SplitParcel
 from headrace.engine.statistics import VertexCounts
 from headrace.hosts.local import LocalDeployment
 from headrace.model.time import SECOND
@@ -20,6 +22,8 @@ BUCKETS = (3, 5)
 STREAM = "CREATE STREAM s (k INT, v INT) FROM MEMORY;"
 COUNTS = "CREATE QUERY counts AS SELECT k, count(*) AS n FROM s [RANGE 2 SECONDS] GROUP BY k INTO MEMORY;"
 WHOLE = "CREATE QUERY whole{} AS SELECT sum(v + {}) AS n FROM s [RANGE 2 SECONDS] INTO MEMORY;"
+JOINED = """CREATE QUERY joined AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a JOIN s [RANGE 1 SECOND] AS b
+ON a.k = b.k INTO MEMORY;"""
 PADDED = """CREATE QUERY padded AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a
 LEFT JOIN s [RANGE 2 SECONDS] AS b ON a.k = b.k INTO MEMORY;"""
 
@@ -33,19 +37,25 @@ def running_of(*texts: str, mode: str = "auto") -> Running:
 
 
 def simulate(
-    balancer: Balancer, running: Running, counts: dict[int, int], seconds: int
-) -> tuple[Running, list[MoveParcels | KeepParcels]]:
-    """Run micro-batches of 100 ms in which a tuple takes 100 us, in the bucket that has its parcel."""
-    decisions: list[MoveParcels | KeepParcels] = []
-    for step in range(1, 10 * seconds + 1):
-        groups = parcel_groups(running, BUCKETS)
+    balancer: Balancer,
+    running: Running,
+    counts: dict[int, int],
+    seconds: int,
+    buckets: Sequence[int] = BUCKETS,
+    *,
+    since: int = 0,
+) -> tuple[Running, list[ParcelDecision]]:
+    """Run micro-batches of 100 ms in which a tuple takes 100 us, in the bucket that has its parcel, or one of them."""
+    decisions: list[ParcelDecision] = []
+    for step in range(10 * since + 1, 10 * (since + seconds) + 1):
+        groups = parcel_groups(running, buckets)
         reports = []
-        for bucket in BUCKETS:
+        for bucket in buckets:
             vertices: dict[str, VertexCounts] = {}
             for group in groups:
                 own = {0: 300} if not group.is_keyed else counts
-                work = sum(n for parcel, n in own.items() if group.allotment.bucket(parcel) == bucket)
-                vertices[group.vertices[0]] = VertexCounts(tuples_in=work, busy_ns=work * 100_000)
+                work = work_of(group, own, bucket)
+                vertices[group.vertices[0]] = VertexCounts(tuples_in=round(work), busy_ns=round(work * 100_000))
             busy = sum(vertex.busy_ns for vertex in vertices.values())
             reports.append(
                 Report(buckets=[BucketNote(bucket, busy)], time=step * SECOND // 10, vertices=vertices, busy_ns=busy)
@@ -59,7 +69,7 @@ def simulate(
         tasks = [TaskCounts(parcels=parcels)]
         first = Report(buckets=reports[0].buckets, time=reports[0].time, vertices=reports[0].vertices,
                        busy_ns=reports[0].busy_ns, tasks=tasks)  # fmt: skip
-        commands, said = balancer.after([first, *reports[1:]], running, step * SECOND // 10, 100.0, BUCKETS)
+        commands, said = balancer.after([first, *reports[1:]], running, step * SECOND // 10, 100.0, buckets)
         decisions += said
         for command in commands:
             assert isinstance(command, Allot)
@@ -68,10 +78,15 @@ def simulate(
     return running, decisions
 
 
-def evenness(running: Running, counts: dict[int, int]) -> float:
-    (group,) = parcel_groups(running, BUCKETS)
-    work = [sum(n for parcel, n in counts.items() if group.allotment.bucket(parcel) == bucket) for bucket in BUCKETS]
-    return 2 * max(work) / sum(work)
+def work_of(group: ParcelGroup, counts: dict[int, int], bucket: int) -> float:
+    at = group.allotment
+    return sum(n / len(at.holders(parcel)) for parcel, n in counts.items() if bucket in at.holders(parcel))
+
+
+def evenness(running: Running, counts: dict[int, int], buckets: Sequence[int] = BUCKETS) -> float:
+    group = parcel_groups(running, buckets)[0]
+    work = [work_of(group, counts, bucket) for bucket in buckets]
+    return len(buckets) * max(work) / sum(work)
 
 
 def test_uneven_parcels_become_even() -> None:
@@ -118,3 +133,37 @@ def test_it_says_once_why_nothing_moves(text: str, counts: dict[int, int], reaso
     (kept,) = decisions
     assert isinstance(kept, KeepParcels)
     assert reason in kept.reason
+
+
+def test_a_heavy_key_of_a_join_is_split_and_gathered_when_it_is_heavy_no_more() -> None:
+    buckets, balancer = (1, 2, 3, 4, 5, 6, 7), Balancer()
+    counts = dict.fromkeys(range(64), 10) | {5: 270}  # 30 % of all
+    before = running_of(JOINED)
+    running, decisions = simulate(balancer, before, counts, 30, buckets)
+    assert evenness(before, counts, buckets) > 2.4
+    assert evenness(running, counts, buckets) < 1.15
+    (split,) = (decision for decision in decisions if isinstance(decision, SplitParcel))
+    assert (split.parcel, split.action) == (5, "split parcel 5 of joined over 7 buckets")
+    assert "times the mean of a processor" in split.reason
+    even = dict.fromkeys(range(64), 14)
+    running, decisions = simulate(balancer, running, even, 60, buckets, since=30)
+    (gathered,) = (decision for decision in decisions if isinstance(decision, GatherParcel))
+    assert (gathered.parcel, gathered.query) == (5, "joined")
+    assert not any(allotment.splits for allotment in running.allotments.values())
+
+
+def test_a_key_that_fits_a_processor_is_not_split() -> None:
+    counts = dict.fromkeys(range(64), 10) | {5: 270}
+    running, decisions = simulate(Balancer(), running_of(JOINED), counts, 30)
+    assert evenness(running, counts) < 1.15
+    assert any(isinstance(decision, MoveParcels) for decision in decisions)
+    assert not any(isinstance(decision, SplitParcel) for decision in decisions)
+
+
+def test_a_join_whose_readers_cannot_move_is_split() -> None:
+    counts = dict.fromkeys(range(64), 10) | {5: 270}
+    text = PADDED.replace("FROM s", "FROM (SELECT x.k FROM s [RANGE 2 SECONDS] AS x JOIN s [RANGE 1 SECOND] AS y "
+                          "ON x.k = y.k)", 1)  # fmt: skip
+    running, decisions = simulate(Balancer(), running_of(text), counts, 30, (1, 2, 3, 4, 5, 6, 7))
+    assert [type(decision) for decision in decisions if not isinstance(decision, KeepParcels)][:1] == [SplitParcel]
+    assert any(allotment.splits for allotment in running.allotments.values())

@@ -114,6 +114,10 @@ def test_parcels_that_are_split_are_listed(tmp_path: Path) -> None:
         (listing,) = session.execute("SHOW PARCELS")
         assert isinstance(listing, Listing)
         assert {row[1]: row[3] for row in listing.rows} == {3: "split: 0, 1", 9: "split: 0, 1"}
+        (explained,) = session.execute("EXPLAIN pairs")
+        assert isinstance(explained, Message)
+        line = "join s x t on k: parcel 9 is in buckets 0, 1; tuples of s are dealt to them, all others go to each"
+        assert line in explained.text
 
 
 def test_readers_of_a_split_join_may_come_and_go(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from headrace.model.time import SECOND
 HEAVY = 1.1
 #: and gathered if it has become this small: then a bucket has room for it whatever else it has.
 LIGHT = 0.4
+#: If processors have less load than this on average, loads say nothing.
+IDLE = 0.02
 #: Both must last so long (microseconds).
 SPLIT_AFTER, GATHERED_AFTER = 2 * SECOND, 10 * SECOND
 
@@ -41,13 +43,15 @@ class Change(Struct, frozen=True):
 def heavy_keys(memory: Heavy, look: Look) -> tuple[Heavy, Change | None]:
     """Return what to remember, and the parcel to split or to gather now: one at a time, the heaviest first."""
     loads = [processor.load for processor in look.processors]
-    if len(loads) < 2 or max(loads) < BUSY:
+    mean = sum(loads) / max(1, len(loads))
+    if len(loads) < 2 or mean < IDLE:
         return Heavy({}, memory.changed), None
-    mean = sum(loads) / len(loads)
+    is_busy = max(loads) >= BUSY
     due: list[Change] = []
     since: dict[tuple[str, int], int] = {}
     for name, group in look.groups.items():
-        heavy = {parcel: load for parcel, load in group.loads.items() if group.can_split and load >= HEAVY * mean}
+        can_split = group.can_split and is_busy
+        heavy = {parcel: load for parcel, load in group.loads.items() if can_split and load >= HEAVY * mean}
         light = {parcel: load for parcel, load in group.split.items() if load <= LIGHT * mean}
         for parcel, load in (heavy | light).items():
             began = since[name, parcel] = memory.since.get((name, parcel), look.time)
