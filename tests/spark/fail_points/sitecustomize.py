@@ -116,6 +116,7 @@ def hurry():
     migration_price.LEAST_ROWS = 1
 
 
+module: Any = buckets  # its names are replaced
 match os.environ.get("DIE_AT", ""):
     case "before the log":
         before(CommandLog, "append", die_of_change)
@@ -129,9 +130,9 @@ match os.environ.get("DIE_AT", ""):
     case "in the delivery":
         before(Delivery, "_remember", die_if_known)
     case "rows are given":
-        buckets.give = partial(die_of_given, buckets.give)
+        module.give = partial(die_of_given, module.give)
     case "rows are taken in":
-        buckets.take_in = partial(die_of_taken, buckets.take_in)
+        module.take_in = partial(die_of_taken, module.take_in)
     case "the delivery of given rows":
         before(Delivery, "_remember", die_if_moved)
     case "between portions":

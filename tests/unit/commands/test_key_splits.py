@@ -67,8 +67,8 @@ def test_each_row_is_where_it_belongs_after_every_change(layouts: list[tuple[int
             rows = {bucket: sent[bucket] | kept[bucket] for bucket in BUCKETS}
         split = now.splits.get(7)
         for port in range(PORTS):
-            for row in range(numbers[port]):
-                where = {bucket for bucket in BUCKETS if (port, row) in rows[bucket]}
+            for number in range(numbers[port]):
+                where = {bucket for bucket in BUCKETS if (port, number) in rows[bucket]}
                 if split is not None and split.port == port:
                     assert len(where) == 1
                     assert where <= now.holders(7)
