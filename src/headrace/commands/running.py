@@ -540,14 +540,15 @@ def _apart(query: AddQuery, ending: tuple[AddQuery, ...]) -> AddQuery:
 def _with(sent: tuple[SendFeedback, ...], new: SendFeedback) -> tuple[SendFeedback, ...]:
     """Return the feedback in force with new feedback.
 
-    A demand is answered at once and not kept; a desire replaces the one before; an assumption ends those that the
-    results have passed.
+    A demand is answered at once and not kept; a desire replaces the one of its priority; an assumption ends those that
+    the results have passed.
     """
     match new.feedback.intent:
         case Intent.DEMANDED:
             return sent
         case Intent.DESIRED:
-            kept = [old for old in sent if old.query != new.query or old.feedback.intent is not Intent.DESIRED]
+            same = (new.query, Intent.DESIRED, new.feedback.priority)
+            kept = [old for old in sent if (old.query, old.feedback.intent, old.feedback.priority) != same]
         case Intent.ASSUMED:
             kept = [old for old in sent if old.query != new.query or old.until is None or old.until > new.since]
             assumptions = sum(old.query == new.query and old.feedback.intent is Intent.ASSUMED for old in kept)

@@ -90,21 +90,20 @@ def results_by_query(arrived: Arrived, running: Running) -> list[QueryResults]:
     for vertex, query in outputs_of(running).items():
         vertices.setdefault(query, []).append(vertex)
     rules = {query.query: query.reaction for query in running.queries if query.reaction is not None}
-    desired = {
-        sent.query: sent.feedback.pattern
-        for sent in running.feedback
-        if sent.feedback.intent is Intent.DESIRED and not _is_sorted(sent.query, running)
-    }
-    return [_results(query, own, arrived, rules.get(query), desired.get(query)) for query, own in vertices.items()]
+    desired: dict[str, list[Pattern]] = {}  # by query, the highest priority last
+    for sent in sorted(running.feedback, key=lambda sent: sent.feedback.priority):
+        if sent.feedback.intent is Intent.DESIRED and not _is_sorted(sent.query, running):
+            desired.setdefault(sent.query, []).append(sent.feedback.pattern)
+    return [_results(query, own, arrived, rules.get(query), desired.get(query, ())) for query, own in vertices.items()]
 
 
 def _results(
-    query: str, vertices: Sequence[VertexId], arrived: Arrived, rule: Reaction | None, desired: Pattern | None
+    query: str, vertices: Sequence[VertexId], arrived: Arrived, rule: Reaction | None, desired: Sequence[Pattern]
 ) -> QueryResults:
     pages = [page for vertex in vertices for page in arrived.pages.get(vertex, [])]
     staged = [row for vertex in vertices for row in arrived.staged.get(vertex, [])]
-    if desired is not None and pages:
-        pages = _desired_first(pages, desired)
+    for pattern in desired if pages else ():
+        pages = _desired_first(pages, pattern)
     handed_out = [] if rule is not None and not rule.enabled else pages
     return QueryResults(
         query=query,

@@ -300,7 +300,7 @@ class Engine:
             case Intent.ASSUMED:
                 return self.guards.assume(vertex, feedback.pattern)
             case Intent.DESIRED:
-                return self.desires.add(vertex, feedback.pattern)
+                return self.desires.add(vertex, feedback.pattern, feedback.priority)
             case Intent.DEMANDED:
                 pages = self._results_now(vertex, feedback.pattern)
                 self.partials.setdefault(vertex, []).extend(pages)

@@ -50,6 +50,8 @@ _HINT = (
     "ENABLE RULE, DISABLE RULE, RAISE EVENT, MOVE PARCELS, REFRESH TABLE, DROP, SHOW, DESCRIBE or EXPLAIN"
 )
 
+#: The highest priority of a desire.
+_PRIORITY = 9
 _BRACES = {TokenType.L_BRACE: 1, TokenType.R_BRACE: -1}
 
 
@@ -318,7 +320,7 @@ def _tell(reader: Reader, offset: int) -> statements.Tell:
     intent = next(intent for intent in _INTENTS if reader.accept(intent))
     query = reader.name("the query's name")
     reader.expect("WHERE", hint=f"{intent} query WHERE segment = 3 FOR 2 MINUTES")
-    tokens = reader.until("FOR")
+    tokens = reader.until("FOR", "PRIORITY")
     if not tokens:
         reader.fail("expected a condition", hint=f"{intent} query WHERE segment = 3")
     condition = parse_expressions(tokens, reader.text)
@@ -329,9 +331,14 @@ def _tell(reader: Reader, offset: int) -> statements.Tell:
             hint="join its parts with AND",
         )
     duration = reader.duration() if reader.accept("FOR") else None
-    return statements.Tell(
-        reader.text, offset, intent, query, condition[0], Span(tokens[0].start, tokens[-1].end + 1), duration
-    )
+    priority, span = 0, reader.here()
+    if intent == "DESIRE" and reader.accept("PRIORITY"):
+        span = reader.here()
+        priority = reader.integer("a priority from 0 to 9")
+    if not 0 <= priority <= _PRIORITY:
+        raise SyntaxFault(f"the priority must be from 0 to {_PRIORITY}, not {priority}", span=span)
+    where = Span(tokens[0].start, tokens[-1].end + 1)
+    return statements.Tell(reader.text, offset, intent, query, condition[0], where, duration, priority)
 
 
 def _drop(reader: Reader, offset: int) -> statements.Drop:

@@ -71,7 +71,7 @@ def feedback_command(
             span=statement.span,
             hint="DEMAND works for queries that need no exchange: demand the results of the query that it reads",
         )
-    command = SendFeedback(query.query, Feedback(intent, meant), since, ends, number)
+    command = SendFeedback(query.query, Feedback(intent, meant, statement.priority), since, ends, number)
     if intent is Intent.ASSUMED and command not in in_force.after(command).feedback:
         raise NotSupported(
             f"{query.query} has {MAX_ASSUMPTIONS} assumptions in force, which is the limit",

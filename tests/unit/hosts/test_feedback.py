@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from headrace.commands.running import MAX_ASSUMPTIONS
-from headrace.errors import NameFault, NotSupported
+from headrace.errors import NameFault, NotSupported, SyntaxFault
 from headrace.graph.feedback import invariants_of
 from headrace.model.time import SECOND
 from headrace.session import Session
@@ -354,6 +354,16 @@ def test_an_assumption_holds_after_a_stop_and_a_start(session, condition):
     push(session, range(31, 61), range(3))
     session.drain()
     assert ended(session, 50) == ([0, 2] if condition == "segment = 1" else [])
+
+
+def test_of_what_is_desired_the_highest_priority_comes_first(session):
+    session.execute("DESIRE speeds WHERE segment = 5 PRIORITY 2; DESIRE speeds WHERE segment = 7")
+    session.execute("DESIRE speeds WHERE segment = 3 PRIORITY 1; DESIRE speeds WHERE segment = 4 PRIORITY 1")
+    push(session, range(11))
+    assert [row["segment"] for row in session.results("speeds")][:3] == [5, 4, 7]
+    assert segments(session) == list(range(9))
+    with pytest.raises(SyntaxFault, match="from 0 to 9, not 10"):
+        session.execute("DESIRE speeds WHERE segment = 3 PRIORITY 10")
 
 
 def test_what_is_desired_comes_first(session):

@@ -23,10 +23,11 @@ class Desire(Struct, frozen=True):
     reader: VertexId
     port: int
     pattern: Pattern
+    priority: int = 0
 
 
 class Desires:
-    """The newest desires in a running graph.
+    """The desires in a running graph: those of the highest priority first, of these the newest.
 
     Where order is free, desired tuples overtake others that wait; elsewhere the branch that holds them is served first.
     """
@@ -42,9 +43,9 @@ class Desires:
         self._graph, self._taps, self._ends = graph, taps, frozenset(ends)
         self.restore(self._desires)
 
-    def add(self, vertex: VertexId, pattern: Pattern) -> bool:
+    def add(self, vertex: VertexId, pattern: Pattern, priority: int = 0) -> bool:
         """Put first what matches of a vertex's output (of an end: its input); False if that changes nothing."""
-        return self._take(arcs_of(self._graph, vertex, self._taps), pattern)
+        return self._take(arcs_of(self._graph, vertex, self._taps), pattern, priority)
 
     def add_at(self, arc: Arc, pattern: Pattern) -> bool:
         """Put first what matches on an arc, as its reader wants it."""
@@ -71,11 +72,16 @@ class Desires:
         for desire in self._desires:
             self._apply(((desire.reader, desire.port),), desire.pattern)
 
-    def _take(self, arcs: Iterable[Arc], pattern: Pattern) -> bool:
-        """Remember a desire and act on it."""
-        added = [Desire(*arc, pattern) for arc in arcs]
-        self._desires = [*(desire for desire in self._desires if desire not in added), *added][-MAX_DESIRES:]
-        return self._apply([(desire.reader, desire.port) for desire in added], pattern)
+    def _take(self, arcs: Iterable[Arc], pattern: Pattern, priority: int = 0) -> bool:
+        """Remember a desire and act on it; then on those of a higher priority, which overtake it."""
+        added = [Desire(*arc, pattern, priority) for arc in arcs]
+        known = [*(desire for desire in self._desires if desire not in added), *added]
+        self._desires = sorted(known, key=lambda desire: desire.priority)[-MAX_DESIRES:]
+        changed = self._apply([(desire.reader, desire.port) for desire in added], pattern)
+        higher = [desire for desire in self._desires if desire.priority > priority]
+        if higher:
+            self.restore(self._desires)
+        return changed
 
     def _apply(self, arcs: Iterable[Arc], pattern: Pattern) -> bool:
         spread = spread_from(self._graph, arcs, pattern, taps=self._taps, invariants=self._guards.invariants())

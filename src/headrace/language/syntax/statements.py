@@ -299,7 +299,7 @@ class AlterPromises:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """ASSUME | DESIRE | DEMAND query WHERE condition [FOR duration]: feedback from the readers of a running query."""
+    """ASSUME | DESIRE | DEMAND query WHERE condition [FOR duration] [PRIORITY n]: feedback of a query's readers."""
 
     text: str
     offset: int
@@ -308,6 +308,7 @@ class Tell:
     condition: exp.Expr
     span: Span  # of the condition
     duration: int | None
+    priority: int = 0  # of a desire
 
 
 @dataclass(frozen=True, slots=True)

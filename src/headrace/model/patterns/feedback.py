@@ -17,11 +17,15 @@ class Intent(enum.Enum):
     DEMANDED = "demanded"  # they are wanted now, even if they are not final yet
 
 
-class Feedback(Struct, frozen=True):
-    """A subset of a stream, and what is wanted of it. A hint: to ignore it is always right."""
+class Feedback(Struct, frozen=True, omit_defaults=True):
+    """A subset of a stream, and what is wanted of it. A hint: to ignore it is always right.
+
+    Of several that are desired, those of a higher priority come first.
+    """
 
     intent: Intent
     pattern: Pattern
+    priority: int = 0
 
     def __str__(self) -> str:
         return f"{self.intent.value} [{self.pattern}]"

@@ -335,6 +335,23 @@ def test_rule_3_wanted_tuples_overtake_others_where_order_is_free() -> None:
     assert engine.guards.relayed["s"][1:] == [assumed((G, equal(2)))]
 
 
+def test_of_wanted_tuples_those_of_a_higher_priority_come_first_whoever_asked_last() -> None:
+    graph = Graph((scan(), Vertex("f", specs.Filter(TRUE), ("s",)), Vertex("u", specs.Union(1), ("f",)), out("u")))
+    for order in ((2, 3, 1), (3, 1, 2), (1, 2, 3)):
+        engine = Engine(graph)
+        engine.push("s", page((0, 0, 1), (1, 0, 2), (2, 0, 3), (3, 0, 4)))
+        for level in order:
+            engine.feedback("out", Feedback(Intent.DESIRED, pattern((G, equal(level))), priority=level))
+        saved = msgspec.msgpack.decode(msgspec.msgpack.encode(engine.remembered()), type=Remembered)
+        engine.run()
+        assert [row[0] for one in engine.take_results()["out"] for row in one.rows.rows()] == [3, 2, 1, 0]
+        again = Engine(graph)
+        again.resume(saved)
+        again.push("s", page((0, 0, 1), (2, 0, 3), (3, 0, 4)))
+        again.run()
+        assert [row[0] for one in again.take_results()["out"] for row in one.rows.rows()] == [3, 2, 0]
+
+
 def test_what_is_wanted_first_survives_a_restart_and_another_graph() -> None:
     graph = Graph((scan(), Vertex("f", specs.Filter(TRUE), ("s",)), Vertex("u", specs.Union(1), ("f",)), out("u")))
     engine = Engine(graph)
