@@ -97,6 +97,7 @@ class RollingFilesSink:
         with self._lock:
             self._raise()
             try:
+                self._files.expire()
                 self._begin()
                 self._take(batch, [page.visible() for page in pages if len(page)], staged)
                 if self._size >= self._roll.size:

@@ -14,6 +14,7 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.files.folders import by_folder, check_folders, folder_columns
+from headrace.connectors.files.retention import Retention, keep_of
 from headrace.connectors.formats.json_lines import json_lines, without_nesting
 from headrace.connectors.options import check_names, duration, near, require
 from headrace.errors import NameFault, SinkFault, TypeFault
@@ -27,7 +28,7 @@ from headrace.storage.location import ObjectPath, absolute, location
 from headrace.storage.storage import OBJECTS
 
 FORMATS = ("parquet", "csv", "json")
-OPTIONS = ("path", "format", "roll_bytes", "roll_interval", "partition_by")
+OPTIONS = ("path", "format", "roll_bytes", "roll_interval", "partition_by", "keep")
 #: Results wait until there are enough for a file if one of these is given.
 _ROLLING = ("roll_bytes", "roll_interval", "partition_by")
 _STAGING = "_staging"
@@ -62,6 +63,7 @@ def target(connector: Connector) -> Target:
     if form not in FORMATS:
         raise NameFault(f"FILES cannot write format {form!r}", hint=near(form, FORMATS))
     roll_of(connector)
+    keep_of(connector)
     is_rolling = not connector.options.keys().isdisjoint(_ROLLING)
     return Target(path, form, is_rolling)
 
@@ -112,6 +114,8 @@ class FilesSink:
         self._may_have_orphans = False  # staged by attempts of tasks that were lost
         self._next_sweep = 0  # batch from which on they are looked for
         self._is_local = not isinstance(self._target.directory, ObjectPath)
+        keep = keep_of(connector)
+        self.retention = None if keep is None else Retention(keep, self._target.directory)
         if not self._is_local:
             return
         try:
@@ -149,6 +153,7 @@ class FilesSink:
                 stale = [name for name in files.names(directory) if _is_part(name, stem, len(staged))]
                 files.remove(*(directory / name for name in stale))
             self._remove_orphans(batch, is_staging=bool(staged))
+            self.expire()
         except OSError as error:
             raise self._fault(error) from error
 
@@ -157,6 +162,11 @@ class FilesSink:
         self._check_present()
         for folder, part in by_folder(rows, self._folders):
             self._put(self._target.directory / folder / f"{stem}.{self._target.format}", part)
+
+    def expire(self) -> None:
+        """Delete files that are kept no longer."""
+        if self.retention is not None:
+            self.retention.expire(self._written_folders())
 
     def sweep(self) -> int:
         """Delete what tasks staged and nobody adopted, and files that were being written, while no task runs."""
