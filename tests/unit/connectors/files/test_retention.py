@@ -16,12 +16,12 @@ from headrace.model.schema import Schema
 from headrace.model.types import Type
 from headrace.session import Session
 
-SCHEMA = Schema.of(n=Type.BIGINT)
+SCHEMA = Schema.of(n=Type.BIGINT, v=Type.BIGINT)
 DAY = 86_400
 
 
 def page(*numbers: int) -> Page:
-    return page_of(SCHEMA, [{"n": n} for n in numbers], list(numbers))
+    return page_of(SCHEMA, [{"n": n, "v": n} for n in numbers], list(numbers))
 
 
 def made(root: Path, **options: str) -> FilesSink | RollingFilesSink:
