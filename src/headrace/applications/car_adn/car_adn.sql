@@ -62,3 +62,30 @@ CREATE QUERY warned AS
   FROM incident [RANGE 5 MINUTES] AS n JOIN car_seg [NOW] AS c ON n.exp_way = c.exp_way AND n.dir = c.dir
   WHERE (n.segment - c.segment) * (1 - 2 * n.dir) BETWEEN 1 AND 2
 INTO FILES (path 'out/warned', format 'json');
+
+-- The nearest ambulance drives there. Stations are a table.
+CREATE TABLE stations (station STRING, exp_way INT, segment INT) FROM FILES (path 'data/stations.csv', format 'csv');
+
+CREATE VIEW dispatched AS
+  SELECT exp_way, dir, lane, segment, at, min_by(station, distance) AS station, min(distance) AS distance
+  FROM (SELECT i.exp_way, i.dir, i.lane, i.segment, i.at, s.station, abs(s.segment - i.segment) AS distance
+        FROM incident AS i JOIN stations AS s ON i.exp_way = s.exp_way) [NOW]
+  GROUP BY exp_way, dir, lane, segment, at;
+
+CREATE RULE ambulance ON dispatched
+  DO INSERT INTO FILES (path 'out/ambulances', format 'json'),
+     CALL PYTHON 'headrace.applications.car_adn.duty:ambulance' (station, exp_way, dir, segment, at);
+
+-- Who creeps through the segment of an accident within ten minutes pays no toll; each car is told once for an accident.
+CREATE VIEW blocked AS
+  SELECT c.carId AS carId, n.exp_way AS exp_way, n.dir AS dir, n.segment AS segment, n.at AS since
+  FROM incident [RANGE 10 MINUTES] AS n JOIN car_seg [NOW] AS c
+    ON n.exp_way = c.exp_way AND n.dir = c.dir AND n.segment = c.segment
+  WHERE c.speed < 20 AND c.carId <> n.stopped;
+
+CREATE EVENT delayed AS
+  SELECT carId, exp_way, dir, segment, since FROM blocked [RANGE 10 MINUTES SLIDE TUPLE]
+  GROUP BY carId, exp_way, dir, segment, since
+  HAVING count(*) = 1;
+
+CREATE RULE toll ON delayed DO INSERT INTO FILES (path 'out/toll_free', format 'json');

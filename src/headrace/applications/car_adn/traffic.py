@@ -133,6 +133,27 @@ def write(reports: Sequence[Report], folder: Path, *, parts: int = 3) -> None:
                 )
 
 
+def stations() -> dict[str, tuple[int, int]]:
+    """Return where ambulances wait: expressway and segment."""
+    places = (("east", 2), ("west", 17))
+    return {f"{name} {way}": (way, segment + way // 2) for way in range(WAYS) for name, segment in places}
+
+
+def nearest(place: Place) -> str:
+    """Return the station that is nearest to a place on its expressway; of two the first by name."""
+    on_way = [(name, segment) for name, (way, segment) in stations().items() if way == place.exp_way]
+    return min((abs(segment - place.segment), name) for name, segment in on_way)[1]
+
+
+def write_stations(path: Path) -> None:
+    """Write the stations as a CSV file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(("station", "exp_way", "segment"))
+        out.writerows((name, way, segment) for name, (way, segment) in stations().items())
+
+
 class _Plan:
     """The cars and slow zones that have been planned so far."""
 
