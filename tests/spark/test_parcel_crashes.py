@@ -28,6 +28,10 @@ CREATE QUERY firsts AS SELECT DISTINCT ON (k) k, v FROM c [RANGE 10 SECONDS]
 CREATE QUERY best AS SELECT k, v, row_number() OVER (PARTITION BY k, window_start, window_end ORDER BY v DESC) AS place
   FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(at), INTERVAL '10' SECOND)) QUALIFY place <= 2
   INTO FILES (path '{out}/best', format 'parquet');
+CREATE QUERY apart AS SELECT x.v AS a, y.v AS b, z.v AS c FROM (SELECT v FROM a WHERE v < 300) [RANGE 30 SECONDS] AS x
+  JOIN (SELECT k, v FROM b WHERE v < 300) [RANGE 20 SECONDS] AS y ON x.v % 20 = y.v % 20
+  JOIN (SELECT k, v FROM c WHERE v < 300) [RANGE 40 SECONDS] AS z ON y.k = z.k % 8
+  INTO FILES (path '{out}/apart', format 'parquet');
 """
 JOINS = """
 CREATE QUERY pairs AS SELECT x.k, x.v AS a, y.v AS b FROM a [RANGE 30 SECONDS] AS x JOIN b [RANGE 20 SECONDS] AS y
@@ -35,6 +39,7 @@ CREATE QUERY pairs AS SELECT x.k, x.v AS a, y.v AS b FROM a [RANGE 30 SECONDS] A
 CREATE QUERY tallies AS SELECT k, count(*) AS n, sum(b) AS total FROM pairs [RANGE 15 SECONDS] GROUP BY k
   INTO FILES (path '{out}/tallies', format 'parquet');
 """
+#: `apart` has a grid of 2 x 2 cells on 4 buckets: it stays there, whatever moves.
 MOVED = ("counts", "pairs", "triples", "kinds", "visits", "steps", "totals", "firsts", "best")
 MOVING = f"moving={','.join(MOVED)}"
 #: Where each process dies while joins come to have keys in several buckets, or in one again.
@@ -76,4 +81,5 @@ def test_killing_drivers_and_workers_while_parcels_move_loses_and_repeats_nothin
     allotments = log.running(log.count(), Running()).allotments
     assert len(allotments) >= len(MOVED)
     assert max(allotment.number for allotment in allotments.values()) > 4
+    assert 4 in [len(stays.buckets) for stays in allotments.values() if stays.is_common]  # the grid
     assert not list((checkpoint / "moves").glob("*"))
