@@ -3,8 +3,8 @@
 `a` and `b` agree in x, `b` and `c` in y. With an exchange, pairs of a and b go through files to the buckets of y, and
 results come a micro-batch later. In a grid, tuples that lack a key are copied. Cases differ in how many pairs there are
 for each tuple, and in how busy the streams are. On the local host, the processor time of one process is compared, for
-several numbers of buckets; on Spark, how long micro-batches take, and how much later than its last tuple a result is
-written. All results are compared with DuckDB's.
+several numbers of buckets; on Spark, how long micro-batches take that read a file of each stream. These results are
+compared with DuckDB's. Streams of a steady rate then show how much later than its last tuple a result is delivered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,13 +29,14 @@ from benches.parts.comparison import compare
 
 from headrace.driver.moment import Moment
 from headrace.hosts.local import LocalDeployment
+from headrace.model.page import Page
+from headrace.model.schema import TS
 from headrace.session import Session
 
 #: Event time of a file, and of the windows.
 FILE_S, WINDOW_S = 1, 5
 #: Micro-batches that do not count.
 _WARM = 3
-MODES = ("on", "off")
 COLUMNS = {"a": ("x", "v"), "b": ("x", "y", "v"), "c": ("y", "v")}
 Mode = Literal["on", "off"]
 
@@ -51,11 +52,13 @@ class Case:
 
 
 CASES = (
-    Case("a partner for each tuple", {"a": 20_000, "b": 20_000, "c": 20_000}, 1.0, 0.2),
-    Case("eight partners", {"a": 20_000, "b": 20_000, "c": 20_000}, 8.0, 0.05),
-    Case("few partners", {"a": 20_000, "b": 20_000, "c": 20_000}, 0.1, 1.0),
-    Case("a stream of few tuples", {"a": 20_000, "b": 20_000, "c": 200}, 1.0, 0.1),
+    Case("a partner for each tuple", {"a": 60_000, "b": 60_000, "c": 60_000}, 1.0, 0.1),
+    Case("four partners", {"a": 60_000, "b": 60_000, "c": 60_000}, 4.0, 0.02),
+    Case("few partners", {"a": 60_000, "b": 60_000, "c": 60_000}, 0.05, 1.0),
+    Case("a stream of few tuples", {"a": 60_000, "b": 60_000, "c": 600}, 1.0, 0.1),
 )
+#: Tuples per second of each stream, and seconds, of the run that measures delays.
+RATE, SECONDS = 500, 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,6 @@ class Run:
 
     processor: float
     seconds: tuple[float, ...]
-    delays_ms: tuple[float, ...]
 
     @property
     def median(self) -> float:
@@ -75,6 +77,10 @@ def main(quick: bool, host: Literal["spark", "local"] = "spark") -> dict[str, An
     """Measure all cases on a host (quick: the first, with few files)."""
     figures: dict[str, Any] = {"bench": "grid", "title": "A join by two keys, in a grid and with an exchange"}
     figures |= {"cases": {}, "rows": [], "notes": []}
+    if host == "spark":
+        with tempfile.TemporaryDirectory(prefix="grid-warm-") as name:
+            write(CASES[0], Path(name), 4)
+            run(CASES[0], Path(name), host, None, "on")
     for case in CASES[:1] if quick else CASES:
         with tempfile.TemporaryDirectory(prefix="grid-") as name:
             folder = Path(name)
@@ -82,12 +88,16 @@ def main(quick: bool, host: Literal["spark", "local"] = "spark") -> dict[str, An
             if host == "local":
                 measured = {count: _both(case, folder, host, count, 1) for count in ((2,) if quick else (2, 4, 8))}
                 for count, (grid, exchange) in measured.items():
-                    _add(figures, case, f"{count} buckets, processor time", grid.processor, exchange.processor, "s")
+                    _add(
+                        figures, case.name, f"{count} buckets, processor time", grid.processor, exchange.processor, "s"
+                    )
             else:
                 grid, exchange = _both(case, folder, host, None, 1 if quick else 2)
-                _add(figures, case, "a micro-batch", 1e3 * grid.median, 1e3 * exchange.median, "ms")
-                delays = statistics.median(grid.delays_ms), statistics.median(exchange.delays_ms)
-                _add(figures, case, "delay of a result, median", delays[0], delays[1], "ms")
+                _add(figures, case.name, "a micro-batch", 1e3 * grid.median, 1e3 * exchange.median, "ms")
+    if host == "spark":
+        delays = [delay_ms(mode) for mode in ("on", "off", "on", "off")[: 2 if quick else 4]]
+        what = f"{RATE} tuples/s of each stream"
+        _add(figures, what, "delay of a result, median", min(delays[::2]), min(delays[1::2]), "ms")
     figures["notes"].append(f"load of the machine at the end: {', '.join(f'{mean:.1f}' for mean in os.getloadavg())}")
     return figures
 
@@ -156,7 +166,37 @@ def run(case: Case, folder: Path, host: str, buckets: int | None, mode: str) -> 
             session.drain()
             processor = time.process_time() - began
         _check(folder, out)
-    return Run(processor, tuple(_seconds(moments)), tuple(_delays(moments)))
+    return Run(processor, tuple(_seconds(moments)))
+
+
+def delay_ms(mode: str) -> float:
+    """Return how much later than its last tuple a result is delivered, as the median of all results."""
+    window, value = f"[RANGE {WINDOW_S} SECONDS]", f"'uniform(1, {RATE * WINDOW_S})'"
+    columns = {"a": ("x",), "b": ("x", "y"), "c": ("y",)}
+    streams = [
+        f"CREATE STREAM {name} (at TIMESTAMP, {', '.join(f'{key} INT' for key in own)}) TIMESTAMP BY at "
+        f"FROM GENERATOR (rate {RATE}, seed {seed}, {', '.join(f'col.{key} {value}' for key in own)})"
+        for seed, (name, own) in enumerate(columns.items())
+    ]
+    query = (
+        f"CREATE QUERY met AS SELECT b.x AS x, b.y AS y FROM a {window} AS a JOIN b {window} AS b ON a.x = b.x "
+        f"JOIN c {window} AS c ON b.y = c.y INTO MEMORY"
+    )
+    delays: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="grid-delay-") as name, Session(Path(name) / "checkpoint") as session:
+        deployment, began = session.deployment, time.monotonic()
+
+        def take(batch: int, pages: Sequence[Page]) -> None:
+            if time.monotonic() - began > SECONDS / 2:
+                now = deployment.now()
+                delays.extend((now - stamp) / 1e3 for page in pages for stamp in page.rows[TS].to_list())
+
+        deployment.delivery.subscribers.setdefault("met", []).append(take)
+        session.execute(";\n".join([*streams, f"ALTER SYSTEM SET grid = '{mode}'", query]))
+        began = time.monotonic()
+        while time.monotonic() - began < SECONDS:
+            time.sleep(0.1)
+    return statistics.median(delays)
 
 
 def _seconds(moments: Iterable[Moment]) -> Iterable[float]:
@@ -166,13 +206,6 @@ def _seconds(moments: Iterable[Moment]) -> Iterable[float]:
         if total > read:
             yield (moment.now - before.now) / 1e6
         read = total
-
-
-def _delays(moments: Iterable[Moment]) -> Iterable[float]:
-    for moment in moments:
-        latency = moment.statistics.queries["met"].latency_ms if "met" in moment.statistics.queries else None
-        if latency is not None:
-            yield latency
 
 
 def _check(folder: Path, out: Path) -> None:
@@ -189,8 +222,8 @@ def _check(folder: Path, out: Path) -> None:
         raise AssertionError(f"not DuckDB's results: {difference}")
 
 
-def _add(figures: dict[str, Any], case: Case, what: str, grid: float, exchange: float, unit: str) -> None:
-    row = {"case": f"{case.name}: {what}", "ours": grid, "peers": {"exchange": exchange}, "unit": unit}
+def _add(figures: dict[str, Any], case: str, what: str, grid: float, exchange: float, unit: str) -> None:
+    row = {"case": f"{case}: {what}", "ours": grid, "peers": {"exchange": exchange}, "unit": unit}
     row["ratio"] = grid / exchange
     figures["rows"].append(row)
-    figures["cases"].setdefault(case.name, {})[what] = row
+    figures["cases"].setdefault(case, {})[what] = row

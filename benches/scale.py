@@ -144,7 +144,7 @@ def _run(cluster: Cluster, driver: Driver, place: Place, case: Case, data: Mappi
         measured: dict[str, Any] = driver.call(
             "benches.parts.scaling:measure",
             checkpoint=str(Path(folder) / "checkpoint"),
-            text=";\n".join([*streams, query]),
+            text=";\n".join([*streams, "ALTER SYSTEM SET grid = 'off'", query]),
             limit=max(bids.per_file for bids in data.values()),
             buckets=place.cores,
             seconds=1200.0,

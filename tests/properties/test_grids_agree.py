@@ -30,6 +30,12 @@ CATALOG = Catalog()
 for definition in STREAMS:
     CATALOG.add(definition)
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "6"))
+MORE = (
+    "ALTER SYSTEM SET budget = '1 ms'",
+    "ALTER SYSTEM SET budget = 'off'",
+    "ALTER SYSTEM SET ets = 'periodic 3 s'",
+    "ALTER QUERY live SET scheduler = 'chain'",
+)
 
 
 def plans(labels: Sequence[str]) -> tuple[str, ...]:
@@ -73,6 +79,8 @@ def run_live(
             for box in boxes:
                 if chance.random() < 0.3:
                     session.execute(f"ALTER QUERY live SET plan = '{chance.choice(plans(box.labels))}'")
+            if chance.random() < 0.1:
+                session.execute(chance.choice(MORE))
             if chance.random() < 0.1:
                 session.execute(f"ALTER SYSTEM SET buckets = {chance.choice((1, 2, 3, 4, 6))}")
             if chance.random() < 0.1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from headrace.graph.graph import Graph
@@ -25,7 +25,11 @@ class GridChoice:
     """
 
     def __init__(
-        self, mode: Literal["auto", "on", "off"], buckets: int, rates: Mapping[str, float], others: Iterable[Graph]
+        self,
+        mode: Literal["auto", "on", "off"],
+        buckets: int,
+        rates: Callable[[], Mapping[str, float]],
+        others: Iterable[Graph],
     ) -> None:
         self._mode, self._buckets, self._rates = mode, buckets, rates
         specs = [vertex.spec for graph in others for vertex in graph]
@@ -38,7 +42,8 @@ class GridChoice:
             return self._boxes[_box_key(box)]
         if self._mode == "off" or _join_key(written) in self._joins:
             return ()
-        rates = [_rate(part, self._rates) for part in box.inputs]
+        measured = self._rates()
+        rates = [_rate(part, measured) for part in box.inputs]
         known = [rate for rate in rates if rate is not None]
         weights = _weights(known) if len(known) == len(rates) else (1,) * len(rates)
         if self._mode == "on" or self._pays(box, weights, known):

@@ -331,7 +331,7 @@ class Statements:
         return GridChoice(
             transaction.deployed.grid,
             self._count_of_buckets(transaction),
-            self._measured(transaction).rates,
+            lambda: self._measured(transaction).rates,
             [query.graph for query in others if query is not None],
         )
 

@@ -157,6 +157,28 @@ def test_a_replaced_query_and_its_readers_keep_the_grid_with_its_state(session: 
     assert not is_grid(session, "reads_other")  # it shares the state of the joins that run
 
 
+def test_a_tuple_is_shed_with_all_its_copies_or_not_at_all(session: Session) -> None:
+    session.execute(f"CREATE QUERY q WITH (error 0.9) AS {SELECT} {JOIN} INTO MEMORY; ALTER QUERY q SET shedding = 0.4")
+    session.execute(f"CREATE QUERY same WITH (error 0.9) AS SELECT a.v + 1 AS a {JOIN} INTO MEMORY")  # reads the same
+    feed(session, 0, 20)
+    found = results(session)
+    left = [{row[port] for row in found} for port in range(3)]
+    assert 0 < len(found) < len(expected(20)) / 2
+    meeting = {row for row in expected(20) if all(value in left[port] for port, value in enumerate(row))}
+    assert set(found) == meeting  # each tuple that is left has met all others that are
+    join = next(each for each in session.statistics().vertices.values() if each.tuples_out == len(found) and each.held)
+    assert sum(map(len, left)) <= join.tuples_in < 60
+
+
+def test_assumed_results_are_left_out_in_all_cells(session: Session) -> None:
+    session.execute(f"CREATE QUERY q AS {SELECT} {JOIN} INTO MEMORY")
+    feed(session, 0)
+    session.execute("ASSUME q WHERE a < 5 FOR 1 HOUR; ASSUME q WHERE c > 215 FOR 1 HOUR")
+    feed(session, 10)
+    late = {row: count for row, count in (expected(20) - expected(10)).items() if row[0] >= 5 and row[2] <= 215}
+    assert results(session) == expected(10) + Counter(late)
+
+
 def test_a_grid_stops_and_starts(session: Session) -> None:
     session.execute(f"CREATE QUERY q AS {SELECT} {JOIN} INTO MEMORY")
     feed(session, 0)
@@ -204,7 +226,7 @@ def test_auto_compares_copies_with_what_would_be_exchanged(
     (statement,) = parse(f"{SELECT} {JOIN}")
     assert isinstance(statement, Select)
     plan = plan_select(statement.select, statement.text, session.catalog)
-    graph = graph_of(plan, "q", session.catalog, choose_grid=GridChoice("auto", buckets, rates, []))
+    graph = graph_of(plan, "q", session.catalog, choose_grid=GridChoice("auto", buckets, lambda: rates, []))
     assert any(isinstance(vertex.spec, MultiJoin) for vertex in graph) == is_chosen
 
 

@@ -18,6 +18,11 @@ _SHAPES = (
     ((0, 1), (2, 3)),  # two pairs that meet by chance
     ((0, 1), (1, 2), (2, 3), (0, 3)),
 )
+#: Inputs that need keys of their own before they are joined.
+_COMPUTED = (
+    "(SELECT item, count(*) AS n FROM bids [RANGE 2 SECONDS] GROUP BY item)",
+    "(SELECT item, n FROM asks UNION ALL SELECT item, n FROM moves)",
+)
 _KEYS = ("{}.item = {}.item", "{}.n = {}.n", "{}.n = {}.n + 1", "{}.n % 2 = {}.n % 2")
 
 
@@ -27,7 +32,8 @@ def joins_by_different_keys(draw: DrawFn) -> str:
     edges = draw(st.sampled_from(_SHAPES))
     aliases = ALIASES[: max(max(edge) for edge in edges) + 1]
     window = st.sampled_from([*(f"RANGE {span} SECONDS" for span in (1, 2, 4, 6)), "NOW", "UNBOUNDED"])
-    items = [f"{draw(st.sampled_from(STREAMS)).name} [{draw(window)}] AS {alias}" for alias in aliases]
+    origin = st.sampled_from([*(stream.name for stream in STREAMS), *(stream.name for stream in STREAMS), *_COMPUTED])
+    items = [f"{draw(origin)} [{draw(window)}] AS {alias}" for alias in aliases]
     keys = draw(st.permutations(_KEYS))
     terms = [keys[place % len(keys)].format(aliases[one], aliases[other]) for place, (one, other) in enumerate(edges)]
     terms += draw(st.sampled_from([[], [], ["w.n < y.n"], ["w.n > 0"], ["w.item = w.item AND x.n + y.n > 1"]]))
