@@ -19,7 +19,7 @@ from headrace.language.syntax.statements import Alter
 from headrace.operators.specs import Receive
 from headrace.session.outcome import Listing
 
-_NAMES = ("query", "parcel", "of", "bucket", "tuples/s", "share", "moves")
+_NAMES = ("query", "parcel", "of", "bucket", "tuples/s", "share", "moves", "split over")
 #: Of each query so many parcels are listed: those with most tuples, and those that were moved.
 MOST_LISTED = 16
 #: So many buckets there may be; each costs time in every micro-batch.
@@ -176,24 +176,21 @@ def show_parcels(running: Running, buckets: Sequence[int], loads: ParcelLoads) -
 
 
 def _row(group: ParcelGroup, parcel: int | None, rate: float, total: float) -> tuple[object, ...]:
+    split = None if parcel is None else group.allotment.splits.get(parcel)
     return (
         ", ".join(group.queries),
         "" if parcel is None else parcel,
         group.allotment.parcels,
-        "" if parcel is None else _where(group, parcel),
+        "" if parcel is None else group.allotment.bucket(parcel),
         round(rate, 1),
         f"{rate / total:.1%}" if total else "",
         "yes" if group.hindrance is None else f"no: {group.hindrance}",
+        "" if split is None else _listed(split.buckets),
     )
 
 
 def _first(parcels: Iterable[int]) -> Iterable[int]:
     return islice(parcels, MOST_LISTED)
-
-
-def _where(group: ParcelGroup, parcel: int) -> int | str:
-    split = group.allotment.splits.get(parcel)
-    return group.allotment.bucket(parcel) if split is None else f"split: {_listed(split.buckets)}"
 
 
 def _listed(numbers: Sequence[int]) -> str:
