@@ -1,12 +1,15 @@
 """Keys that are not equally frequent: how even is the work of the tasks, with a fixed hash and with parcels that move?
 
 A join of two streams and a count behind it read files; keys are drawn by Zipf's law with exponents 0 to 1.2, and once
-one key has 30 % of all tuples. With `balancing = 'auto'` parcels move while it runs. Results of both are compared.
-Evenness is the work of the busiest task to the mean, as tuples (which no load of the machine changes) and as time.
+one key has 30 % of all tuples. With `balancing = 'auto'` parcels move while it runs, and the heavy one is split, since
+there are eight tasks then: 30 % is more than the share of a task. Results of all runs are compared, also with those of
+plain Spark. Evenness is the work of the busiest task to the mean, as tuples of the join (which no load of the machine
+changes) and as time.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import tempfile
@@ -20,9 +23,13 @@ import numpy as np
 import polars as pl
 from benches.parts.bids import BASE_US
 
-from headrace.control.decisions import MoveParcels
+from headrace.commands.allotments import PARCELS_PER_BUCKET
+from headrace.control.decisions import MoveParcels, SplitParcel
+from headrace.control.policies import heavy_keys
+from headrace.control.policies.heavy_keys import HEAVY
 from headrace.driver.moment import Moment
 from headrace.experiments.experiment import Panel, Series
+from headrace.operators.expressions.hashing import hash_columns
 from headrace.session import Session
 
 #: Tuples of the skewed stream in a file, and of the other one; a micro-batch reads a file of each.
@@ -33,7 +40,11 @@ SPAN = 2
 EVEN, EVEN_HEAVY, COST = 1.15, 1.3, 1.02
 #: Throughput to that of even keys, and the longest micro-batch with a move to the median.
 THROUGHPUT, LONGEST = 0.85, 1.5
+#: Tasks if one key is heavy; else as many as there are cores.
+TASKS = 8
 Host = Literal["spark", "local"]
+#: A fixed hash, parcels that move, and parcels that are split, too: at once by a statement, or as the load demands.
+Mode = Literal["off", "moves", "split", "auto"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,7 @@ class Run:
     moves: int
     parcels: int
     bytes: int  # of the parcels that moved
+    splits: int
     moved_ms: float  # the longest micro-batch in which parcels moved
     results: pl.DataFrame
 
@@ -65,14 +77,12 @@ def main(quick: bool, host: Host = "spark") -> dict[str, Any]:
         "notes": [],
         "panels": [],
     }
-    cases: Mapping[str, float | None] = (
-        {"Zipf 1.2": 1.2, "one key 30 %": None}
-        if quick
-        else {"Zipf 0": 0.0, "Zipf 1.0": 1.0, "Zipf 1.2": 1.2, "one key 30 %": None}
-    )
+    cases = {} if quick else {"Zipf 0": 0.0, "Zipf 1.0": 1.0, "Zipf 1.2": 1.2}
     for name, exponent in cases.items():
         with tempfile.TemporaryDirectory(prefix="skew-") as folder:
-            _measure(name, exponent, Path(folder), figures, host, files=50 if quick else 100)
+            _measure(name, exponent, Path(folder), figures, host, files=100)
+    with tempfile.TemporaryDirectory(prefix="skew-") as folder:
+        _measure_heavy(Path(folder), figures, host, files=16 if quick else 100, quick=quick)
     _throughput(figures)
     figures["notes"].append("load of the machine at the end: " + ", ".join(f"{mean:.1f}" for mean in os.getloadavg()))
     return figures
@@ -85,8 +95,7 @@ def _measure(name: str, exponent: float | None, folder: Path, figures: dict[str,
     auto = run(folder, "auto", host, tuples)
     if not fixed.results.equals(auto.results):
         raise AssertionError(f"{name}: results differ")
-    limit = EVEN_HEAVY if exponent is None else EVEN
-    even = auto.evenness(auto.tuples)
+    limit, even = EVEN, auto.evenness(auto.tuples)
     rows = [
         {
             "case": f"{name}: busiest task to mean, tuples",
@@ -136,6 +145,49 @@ def _measure(name: str, exponent: float | None, folder: Path, figures: dict[str,
     )
 
 
+def _measure_heavy(folder: Path, figures: dict[str, Any], host: Host, files: int, *, quick: bool) -> None:
+    """Measure one key with 30 % of the tuples: a fixed hash, moves alone, and a split of its parcel."""
+    _write(folder / "in", None, files)
+    name, tuples = f"one key 30 %, {TASKS} tasks", files * (SKEWED + OTHER)
+    modes: Sequence[Mode] = ("off", "split") if quick else ("off", "moves", "auto")
+    runs = {mode: run(folder, mode, host, tuples, tasks=TASKS) for mode in modes}
+    fixed, split = runs["off"], runs[modes[-1]]
+    for mode, other in runs.items():
+        if not fixed.results.equals(other.results):
+            raise AssertionError(f"{name}: results differ ({mode})")
+    even = split.evenness(split.tuples)
+    peers = {LABELS[mode]: runs[mode] for mode in modes[:-1]}
+    figures["rows"] += [
+        {
+            "case": f"{name}: busiest task to mean, tuples",
+            "ours": even,
+            "peers": {label: peer.evenness(peer.tuples) for label, peer in peers.items()},
+            "unit": "",
+            "ratio": fixed.evenness(fixed.tuples) / even,
+            "target": EVEN_HEAVY,
+            "verdict": "met" if even <= EVEN_HEAVY else "missed",
+        },
+        {
+            "case": f"{name}: busiest task to mean, time",
+            "ours": split.evenness(split.times),
+            "peers": {label: peer.evenness(peer.times) for label, peer in peers.items()},
+            "unit": "",
+            "ratio": fixed.evenness(fixed.times) / split.evenness(split.times),
+        },
+        {
+            "case": f"{name}: work of buckets",
+            "ours": split.busy,
+            "peers": {label: peer.busy for label, peer in peers.items()},
+            "unit": "s",
+            "ratio": fixed.busy / split.busy,
+        },
+    ]
+    figures["notes"].append(f"{name}: {split.splits} splits, {split.moves} moves; {fixed.results.height} results")
+    figures["cases"][name] = {mode: _plain(other) for mode, other in runs.items()}
+    series = tuple(Series(LABELS[mode], _line(other.tuples)) for mode, other in runs.items())
+    figures["panels"].append(Panel(title=name, x="micro-batch", y="busiest task to mean (tuples)", series=series))
+
+
 def _throughput(figures: dict[str, Any]) -> None:
     """Compare the time for the most skewed keys with that for keys which are equally frequent, which is the ideal."""
     cases = figures["cases"]
@@ -147,12 +199,17 @@ def _throughput(figures: dict[str, Any]) -> None:
                                 "verdict": "met" if ideal / skewed >= THROUGHPUT else "missed"})  # fmt: skip
 
 
-def run(folder: Path, balancing: str, host: Host, tuples: int) -> Run:
+LABELS: Mapping[Mode, str] = {"off": "fixed hash", "moves": "moves alone", "split": "split", "auto": "balancing"}
+
+
+def run(folder: Path, mode: Mode, host: Host, tuples: int, tasks: int | None = None) -> Run:
     """Read all files, which have so many tuples, with a fixed hash or with balancing."""
-    place = folder / balancing
+    place = folder / mode
     moments: list[tuple[float, list[tuple[int, int]], int]] = []
-    buckets = 4 if host == "local" else None
-    with Session(place / "checkpoint", host=host, limit=SKEWED, buckets=buckets) as session:
+    buckets = tasks or (4 if host == "local" else None)
+    master = f"local[{tasks}]" if tasks and host == "spark" else None
+    heavy_keys.HEAVY = math.inf if mode == "moves" else HEAVY
+    with Session(place / "checkpoint", host=host, limit=SKEWED, buckets=buckets, master=master) as session:
 
         def watch(moment: Moment) -> None:
             reports = session.deployment.delivery.reports
@@ -167,8 +224,10 @@ def run(folder: Path, balancing: str, host: Host, tuples: int) -> Run:
 
         session.deployment.delivery.watchers.append(watch)
         session.execute(_script(folder, place))
-        session.execute(f"ALTER SYSTEM SET balancing = '{balancing}'")
+        session.execute(f"ALTER SYSTEM SET balancing = '{'auto' if mode in ('auto', 'moves') else 'off'}'")
         began = time.monotonic()
+        if mode == "split":
+            session.execute(f"MOVE PARCELS {_parcel(_heaviest(folder), buckets or 2)} OF counts TO ALL BUCKETS")
         # a deployment that drains is not balanced, so all is read before
         while sum(count for _, work, _ in moments for count, _ in work) < tuples and time.monotonic() < began + 1200:
             session.wait(0.05)
@@ -176,6 +235,7 @@ def run(folder: Path, balancing: str, host: Host, tuples: int) -> Run:
         session.drain(timeout=1200)
         decisions = [each.decision for each in session.deployment.control.decisions.all()]
     moves = [decision for decision in decisions if isinstance(decision, MoveParcels)]
+    splits = sum(isinstance(decision, SplitParcel) for decision in decisions) + (mode == "split")
     full = [each for each in moments if sum(tuples for tuples, _ in each[1]) > SKEWED // 2]
     parts = sorted((place / "out").glob("[!.]*.parquet"))
     results = pl.concat(pl.read_parquet(part) for part in parts)
@@ -188,9 +248,21 @@ def run(folder: Path, balancing: str, host: Host, tuples: int) -> Run:
         len(moves),
         sum(move.parcels for move in moves),
         sum(move.bytes for move in moves),
+        splits,
         max((ms for ms, _, moved in moments if moved), default=0.0),
         results.sort(results.columns),
     )
+
+
+def _heaviest(folder: Path) -> int:
+    """Return the most frequent key of the skewed stream."""
+    first = pl.read_parquet(folder / "in" / "a" / "00000.parquet")
+    return int(first["k"].mode().first())  # type: ignore[arg-type]
+
+
+def _parcel(key: int, buckets: int) -> int:
+    """Return the parcel of a key."""
+    return int(hash_columns([pl.Series([key], dtype=pl.Int64)])[0] % np.uint64(PARCELS_PER_BUCKET * buckets))
 
 
 def _ratio(work: Sequence[int]) -> float:
