@@ -21,7 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+from benches.parts import peers
 from benches.parts.bids import BASE_US
+from benches.parts.chained import chained
+from benches.parts.query import Query
 
 from headrace.commands.allotments import PARCELS_PER_BUCKET
 from headrace.control.decisions import MoveParcels, SplitParcel
@@ -29,6 +32,7 @@ from headrace.control.policies import heavy_keys
 from headrace.control.policies.heavy_keys import HEAVY
 from headrace.driver.moment import Moment
 from headrace.experiments.experiment import Panel, Series
+from headrace.hosts.spark.starting.context import session_for
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.session import Session
 
@@ -44,7 +48,10 @@ THROUGHPUT, LONGEST = 0.85, 1.5
 TASKS = 8
 Host = Literal["spark", "local"]
 #: A fixed hash, parcels that move, and parcels that are split, too: at once by a statement, or as the load demands.
-Mode = Literal["off", "moves", "split", "auto"]
+#: The last moves much state at once.
+Mode = Literal["off", "moves", "split", "auto", "large"]
+#: Seconds of its window, so that a third of its state is about 16 MB.
+LONG = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,8 @@ class Run:
     parcels: int
     bytes: int  # of the parcels that moved
     splits: int
-    moved_ms: float  # the longest micro-batch in which parcels moved
+    moved_ms: float  # the longest micro-batch in which parcels left a bucket, or arrived in one
+    pairs: int  # results of the join
     results: pl.DataFrame
 
     def evenness(self, ratios: Sequence[float]) -> float:
@@ -81,6 +89,9 @@ def main(quick: bool, host: Host = "spark") -> dict[str, Any]:
     for name, exponent in cases.items():
         with tempfile.TemporaryDirectory(prefix="skew-") as folder:
             _measure(name, exponent, Path(folder), figures, host, files=100)
+    if not quick:
+        with tempfile.TemporaryDirectory(prefix="skew-") as folder:
+            _measure_move(Path(folder), figures, host)
     with tempfile.TemporaryDirectory(prefix="skew-") as folder:
         _measure_heavy(Path(folder), figures, host, files=16 if quick else 100, quick=quick)
     _throughput(figures)
@@ -113,13 +124,7 @@ def _measure(name: str, exponent: float | None, folder: Path, figures: dict[str,
             "unit": "",
             "ratio": fixed.evenness(fixed.times) / auto.evenness(auto.times),
         },
-        {
-            "case": f"{name}: time for all input",
-            "ours": auto.seconds,
-            "peers": {"fixed hash": fixed.seconds},
-            "unit": "s",
-            "ratio": fixed.seconds / auto.seconds,
-        },
+        _duration(name, auto, {"fixed hash": fixed.seconds}, folder, host),
     ]
     if exponent == 0:
         cost = auto.busy / fixed.busy
@@ -145,6 +150,30 @@ def _measure(name: str, exponent: float | None, folder: Path, figures: dict[str,
     )
 
 
+def _duration(name: str, ours: Run, others: dict[str, float], folder: Path, host: Host) -> dict[str, Any]:
+    """Return the row of the time for all input, on Spark beside plain Spark, which joins and does not count."""
+    first = next(iter(others.values()))
+    if host == "spark":
+        others["plain Spark, join alone"], pairs = plain(folder)
+        if pairs != ours.pairs:
+            raise AssertionError(f"{name}: plain Spark finds {pairs} pairs, we {ours.pairs}")
+    case = f"{name}: time for all input"
+    return {"case": case, "ours": ours.seconds, "peers": others, "unit": "s", "ratio": first / ours.seconds}
+
+
+def _measure_move(folder: Path, figures: dict[str, Any], host: Host) -> None:
+    """Measure the micro-batches in which 16 MB of state move."""
+    files = 70
+    _write(folder / "in", 0.0, files)
+    large = run(folder, "large", host, files * (SKEWED + OTHER))
+    median = statistics.median(large.milliseconds[30:])
+    figures["rows"].append({"case": "longest micro-batch with a large move", "ours": large.moved_ms,
+                            "peers": {"median": median}, "unit": "ms", "ratio": large.moved_ms / median,
+                            "target": LONGEST, "verdict": "met" if large.moved_ms <= LONGEST * median else "missed"})  # fmt: skip
+    figures["notes"].append(f"large move: {large.bytes / 1e6:.1f} MB")
+    figures["cases"]["large move"] = _plain(large)
+
+
 def _measure_heavy(folder: Path, figures: dict[str, Any], host: Host, files: int, *, quick: bool) -> None:
     """Measure one key with 30 % of the tuples: a fixed hash, moves alone, and a split of its parcel."""
     _write(folder / "in", None, files)
@@ -156,12 +185,12 @@ def _measure_heavy(folder: Path, figures: dict[str, Any], host: Host, files: int
         if not fixed.results.equals(other.results):
             raise AssertionError(f"{name}: results differ ({mode})")
     even = split.evenness(split.tuples)
-    peers = {LABELS[mode]: runs[mode] for mode in modes[:-1]}
+    others = {LABELS[mode]: runs[mode] for mode in modes[:-1]}
     figures["rows"] += [
         {
             "case": f"{name}: busiest task to mean, tuples",
             "ours": even,
-            "peers": {label: peer.evenness(peer.tuples) for label, peer in peers.items()},
+            "peers": {label: other.evenness(other.tuples) for label, other in others.items()},
             "unit": "",
             "ratio": fixed.evenness(fixed.tuples) / even,
             "target": EVEN_HEAVY,
@@ -170,17 +199,18 @@ def _measure_heavy(folder: Path, figures: dict[str, Any], host: Host, files: int
         {
             "case": f"{name}: busiest task to mean, time",
             "ours": split.evenness(split.times),
-            "peers": {label: peer.evenness(peer.times) for label, peer in peers.items()},
+            "peers": {label: other.evenness(other.times) for label, other in others.items()},
             "unit": "",
             "ratio": fixed.evenness(fixed.times) / split.evenness(split.times),
         },
         {
             "case": f"{name}: work of buckets",
             "ours": split.busy,
-            "peers": {label: peer.busy for label, peer in peers.items()},
+            "peers": {label: other.busy for label, other in others.items()},
             "unit": "s",
             "ratio": fixed.busy / split.busy,
         },
+        _duration(name, split, {label: other.seconds for label, other in others.items()}, folder, host),
     ]
     figures["notes"].append(f"{name}: {split.splits} splits, {split.moves} moves; {fixed.results.height} results")
     figures["cases"][name] = {mode: _plain(other) for mode, other in runs.items()}
@@ -199,13 +229,20 @@ def _throughput(figures: dict[str, Any]) -> None:
                                 "verdict": "met" if ideal / skewed >= THROUGHPUT else "missed"})  # fmt: skip
 
 
-LABELS: Mapping[Mode, str] = {"off": "fixed hash", "moves": "moves alone", "split": "split", "auto": "balancing"}
+LABELS: Mapping[Mode, str] = {
+    "off": "fixed hash",
+    "moves": "moves alone",
+    "split": "split",
+    "auto": "balancing",
+    "large": "one large move",
+}
 
 
 def run(folder: Path, mode: Mode, host: Host, tuples: int, tasks: int | None = None) -> Run:
     """Read all files, which have so many tuples, with a fixed hash or with balancing."""
     place = folder / mode
     moments: list[tuple[float, list[tuple[int, int]], int]] = []
+    pairs: list[int] = []
     buckets = tasks or (4 if host == "local" else None)
     master = f"local[{tasks}]" if tasks and host == "spark" else None
     heavy_keys.HEAVY = math.inf if mode == "moves" else HEAVY
@@ -220,16 +257,23 @@ def run(folder: Path, mode: Mode, host: Host, tuples: int, tasks: int | None = N
                 )
                 for report in reports
             ]
-            moments.append((moment.statistics.batch_ms or 0.0, work, sum(len(report.moved) for report in reports)))
+            sent = sum(file.bytes for report in reports for file in report.moved)
+            moments.append((moment.statistics.batch_ms or 0.0, work, sent))
+            joins = (counts for report in reports for name, counts in report.vertices.items() if "join-" in name[:5])
+            pairs.append(sum(counts.tuples_out for counts in joins))
 
         session.deployment.delivery.watchers.append(watch)
-        session.execute(_script(folder, place))
+        session.execute(_script(folder, place, LONG if mode == "large" else 30))
         session.execute(f"ALTER SYSTEM SET balancing = '{'auto' if mode in ('auto', 'moves') else 'off'}'")
         began = time.monotonic()
         if mode == "split":
             session.execute(f"MOVE PARCELS {_parcel(_heaviest(folder), buckets or 2)} OF counts TO ALL BUCKETS")
         # a deployment that drains is not balanced, so all is read before
+        has_moved = mode != "large"
         while sum(count for _, work, _ in moments for count, _ in work) < tuples and time.monotonic() < began + 1200:
+            if not has_moved and len(moments) > 40:
+                session.execute(f"MOVE PARCELS {_part(session)} OF counts TO BUCKET {session.deployment.buckets[0]}")
+                has_moved = True
             session.wait(0.05)
         seconds = time.monotonic() - began
         session.drain(timeout=1200)
@@ -247,11 +291,41 @@ def run(folder: Path, mode: Mode, host: Host, tuples: int, tasks: int | None = N
         [ms for ms, _, _ in full],
         len(moves),
         sum(move.parcels for move in moves),
-        sum(move.bytes for move in moves),
+        sum(sent for _, _, sent in moments),
         splits,
-        max((ms for ms, _, moved in moments if moved), default=0.0),
+        max((max(ms for ms, *_ in moments[at : at + 2]) for at, (*_, sent) in enumerate(moments) if sent), default=0.0),
+        sum(pairs),
         results.sort(results.columns),
     )
+
+
+def _part(session: Session) -> str:
+    """Return two thirds of the parcels of all other buckets than the first, a third of all with two buckets."""
+    count = len(session.deployment.buckets)
+    others = [parcel for parcel in range(PARCELS_PER_BUCKET * count) if parcel % count]
+    return ", ".join(map(str, others[: len(others) * 2 // 3]))
+
+
+def plain(folder: Path) -> tuple[float, int]:
+    """Join the same files with plain Spark; return the seconds, and the number of results."""
+    with tempfile.TemporaryDirectory(prefix="spark-skew-") as checkpoint:
+        spark = session_for()
+        sources = {
+            name: spark.readStream.schema("at timestamp, k bigint, v bigint")
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(folder / "in" / name))
+            for name in "ab"
+        }
+        query = Query("", lambda *frames: frames[0], "k", {"pairs": "1"})
+        frame = peers.observed(chained(sources, "INTERVAL 30 SECONDS"), query)
+        began = time.monotonic()
+        writer = frame.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        running = writer.format("noop").start()
+        running.awaitTermination()
+        seconds = time.monotonic() - began
+        count = int(peers.observed_sums(running.recentProgress, query)["pairs"])
+        spark.stop()
+    return seconds, count
 
 
 def _heaviest(folder: Path) -> int:
@@ -277,13 +351,13 @@ def _line(ratios: Sequence[float]) -> tuple[tuple[float, float], ...]:
     return tuple((float(number), ratio) for number, ratio in enumerate(ratios))
 
 
-def _script(folder: Path, place: Path) -> str:
+def _script(folder: Path, place: Path, window: int) -> str:
     streams = [
         f"CREATE STREAM {name} (at TIMESTAMP, k BIGINT, v BIGINT) TIMESTAMP BY at "
         f"FROM FILES (path '{folder}/in/{name}', format 'parquet')"
         for name in "ab"
     ]
-    joined = "a [RANGE 30 SECONDS] JOIN b [RANGE 30 SECONDS] ON a.k = b.k"
+    joined = f"a [RANGE {window} SECONDS] JOIN b [RANGE {window} SECONDS] ON a.k = b.k"
     view = f"CREATE VIEW met AS SELECT a.k AS k, a.v AS v, b.v AS w FROM {joined}"
     query = (
         "CREATE QUERY counts AS SELECT k, count(*) AS n, sum(v) AS v, sum(w) AS w, window_end FROM met "

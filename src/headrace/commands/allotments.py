@@ -113,6 +113,12 @@ def names_of(allotments: Iterable[Allotment]) -> dict[VertexId, str]:
 
 def lying_together(placement: Placement, vertex: VertexId) -> dict[VertexId, Lay]:
     """Return the vertices with state that must be in the buckets of one, since pages go from one to another there."""
+    reached = reached_from(placement, vertex)
+    return {name: lay for name, lay in placement.lays.items() if name in reached}
+
+
+def reached_from(placement: Placement, vertex: VertexId) -> set[VertexId]:
+    """Return all vertices that are in the buckets of one, since pages go from one to another there."""
     inner = {other.id: other for other in placement.keyed if not isinstance(other.spec, Receive | Exchange)}
     neighbors: dict[VertexId, set[VertexId]] = {name: set() for name in inner}
     for name, other in inner.items():
@@ -125,7 +131,7 @@ def lying_together(placement: Placement, vertex: VertexId) -> dict[VertexId, Lay
         found = neighbors[waiting.pop()] - reached
         reached |= found
         waiting += found
-    return {name: lay for name, lay in placement.lays.items() if name in reached}
+    return reached
 
 
 def moved_parcels(

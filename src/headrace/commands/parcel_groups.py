@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from headrace.commands.allotments import PARCELS_PER_BUCKET, Allotment, lying_together
+from headrace.commands.allotments import PARCELS_PER_BUCKET, Allotment, lying_together, reached_from
 from headrace.commands.command import Allot, KeySplit
 from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of, whole_of
@@ -29,6 +29,7 @@ class ParcelGroup(Struct, frozen=True):
     routes: tuple[str, ...]  # by which tuples come, as their parcels are counted, whatever the allotment
     #: Of the joins that may have a parcel in several buckets, the same for each port.
     joins: dict[VertexId, tuple[tuple[str, ...], ...]] = {}
+    between: tuple[VertexId, ...] = ()  # vertices without state that work on their pages in the same buckets
 
     def moving(self, moves: dict[int, int], *, auto: bool = False) -> Allot:
         """Return the command that lets parcels go to other buckets."""
@@ -56,7 +57,8 @@ def parcel_groups(running: Running, buckets: Sequence[int]) -> list[ParcelGroup]
         vertices = tuple(
             name for name, other in together.items() if other.allotment == lay.allotment and any(other.keys) == is_keyed
         )
-        seen.update(vertices)
+        between = reached_from(placement, vertex) - placement.lays.keys() - seen
+        seen.update(vertices, between)
         known = running.allotments.get(lay.allotment)
         if known is None or known.is_common:
             before = in_use if known is None else known.buckets
@@ -80,6 +82,7 @@ def parcel_groups(running: Running, buckets: Sequence[int]) -> list[ParcelGroup]
                     for vertex in vertices
                     if is_keyed and keyed[vertex].spec.can_be_split
                 },
+                tuple(name for name in keyed if name in between),
             )
         )
     return groups

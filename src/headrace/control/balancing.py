@@ -89,11 +89,11 @@ class Balancer:
         if change.is_split:
             ports = {vertex: self.loads.heaviest_port(routes, parcel) for vertex, routes in group.joins.items()}
             commands = [replace(command, auto=True) for command in dealing(group, {parcel: ports}, buckets)]
-            return commands, [SplitParcel(queries, parcel, list(buckets), change.load, change.mean)]
+            return commands, [SplitParcel(queries, parcel, list(buckets), change.load, change.share)]
         home = group.allotment.bucket(parcel)
         bucket = home if home in buckets else buckets[0]
         gathering = group.moving({parcel: bucket}, auto=True)
-        return [gathering], [GatherParcel(queries, parcel, bucket, change.load, change.mean)]
+        return [gathering], [GatherParcel(queries, parcel, bucket, change.load, change.share)]
 
     def _observe(self, reports: Sequence[Report], batch_ms: float) -> None:
         before, self._busy = self._busy, {}
@@ -111,7 +111,10 @@ class Balancer:
     def _processors(self, groups: Mapping[str, ParcelGroup], movable: Mapping[str, Movables]) -> list[Processor]:
         """Return the processors: what parcels take where they are, and the rest as it was measured."""
         counted = {
-            vertex for name, group in movable.items() if group.loads or group.split for vertex in groups[name].vertices
+            vertex
+            for name, group in movable.items()
+            if group.loads or group.split
+            for vertex in (*groups[name].vertices, *groups[name].between)
         }
         at: defaultdict[int, float] = defaultdict(float)
         for group in movable.values():
@@ -134,7 +137,8 @@ class Balancer:
     def _movables(self, group: ParcelGroup, reports: Sequence[Report]) -> Movables:
         """Return the parcels of a group with their loads: its work, divided as its tuples are."""
         rates, total = self.loads.of(group) if group.is_keyed else ({0: 1.0}, 1.0)
-        work = sum(busy.get(name, 0.0) for busy in self._busy.values() for name in group.vertices)
+        names = (*group.vertices, *group.between)
+        work = sum(busy.get(name, 0.0) for busy in self._busy.values() for name in names)
         places = {parcel: group.allotment.bucket(parcel) for parcel in rates}
         all_loads = {parcel: work * rate / total for parcel, rate in rates.items()} if total else {}
         splits = group.allotment.splits

@@ -307,7 +307,7 @@ class SplitParcel(Struct, frozen=True, tag="split_parcel"):
     parcel: int
     buckets: list[int]
     load: float
-    mean: float
+    share: float  # that a processor should have
 
     @property
     def query(self) -> str | None:
@@ -320,8 +320,8 @@ class SplitParcel(Struct, frozen=True, tag="split_parcel"):
     @property
     def reason(self) -> str:
         return (
-            f"its keys alone take {self.load:.0%} of a micro-batch, {self.load / self.mean:.1f} times the mean of a "
-            "processor: no move makes processors even"
+            f"its keys alone take {self.load:.0%} of a micro-batch, {self.load / self.share:.1f} times the fair share "
+            "of a processor: no move makes processors even"
         )
 
 
@@ -332,7 +332,7 @@ class GatherParcel(Struct, frozen=True, tag="gather_parcel"):
     parcel: int
     bucket: int
     load: float
-    mean: float
+    share: float  # that a processor should have
 
     @property
     def query(self) -> str | None:
@@ -344,7 +344,7 @@ class GatherParcel(Struct, frozen=True, tag="gather_parcel"):
 
     @property
     def reason(self) -> str:
-        return f"its keys take only {self.load:.0%} of a micro-batch; the mean of a processor is {self.mean:.0%}"
+        return f"its keys take only {self.load:.0%} of a micro-batch; the fair share of a processor is {self.share:.0%}"
 
 
 class KeepParcels(Struct, frozen=True, tag="keep_parcels"):

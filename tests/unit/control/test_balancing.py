@@ -144,7 +144,7 @@ def test_a_heavy_key_of_a_join_is_split_and_gathered_when_it_is_heavy_no_more() 
     assert evenness(running, counts, buckets) < 1.15
     (split,) = (decision for decision in decisions if isinstance(decision, SplitParcel))
     assert (split.parcel, split.action) == (5, "split parcel 5 of joined over 7 buckets")
-    assert "times the mean of a processor" in split.reason
+    assert "times the fair share of a processor" in split.reason
     even = dict.fromkeys(range(64), 14)
     running, decisions = simulate(balancer, running, even, 60, buckets, since=30)
     (gathered,) = (decision for decision in decisions if isinstance(decision, GatherParcel))

@@ -1,7 +1,8 @@
 """When a parcel is too heavy for one bucket, and when no longer: pure thresholds on its load.
 
-As long as no parcel has more load than a processor should have, moving parcels makes processors even. A heavier one,
-usually with one heavy key, has to be in several buckets.
+The fair share of a processor is the load of all parcels, divided by the number of processors. As long as no parcel has
+more than that, moving parcels makes processors even. A heavier one, usually with one heavy key, has to be in several
+buckets. What processors do beside that does not count: it is the same for all.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from headrace.control.policies.rebalance import BUSY, PAUSE, Look
+from headrace.control.policies.rebalance import BUSY, PAUSE, Look, Movables
 from headrace.model.time import SECOND
 
-#: A parcel is split if its load is this many times the mean of the processors,
-HEAVY = 1.1
+#: A parcel is split if its load is this many times the fair share of a processor,
+HEAVY = 1.2
 #: and gathered if it has become this small: then a bucket has room for it whatever else it has.
 LIGHT = 0.4
-#: If processors have less load than this on average, loads say nothing.
+#: If the fair share is less load than this, it says nothing.
 IDLE = 0.02
 #: Both must last so long (microseconds).
 SPLIT_AFTER, GATHERED_AFTER = 2 * SECOND, 10 * SECOND
@@ -31,34 +32,38 @@ class Heavy(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A parcel of a group that is to be split or gathered, its load, and the mean of the processors."""
+    """A parcel of a group that is to be split or gathered, its load, and the fair share of a processor."""
 
     name: str
     parcel: int
     is_split: bool  # from now on
     load: float
-    mean: float
+    share: float
 
 
 def heavy_keys(memory: Heavy, look: Look) -> tuple[Heavy, Change | None]:
     """Return what to remember, and the parcel to split or to gather now: one at a time, the heaviest first."""
     loads = [processor.load for processor in look.processors]
-    mean = sum(loads) / max(1, len(loads))
-    if len(loads) < 2 or mean < IDLE:
+    share = sum(map(_load, look.groups.values())) / max(1, len(loads))
+    if len(loads) < 2 or share < IDLE:
         return Heavy({}, memory.changed), None
     is_busy = max(loads) >= BUSY
     due: list[Change] = []
     since: dict[tuple[str, int], int] = {}
     for name, group in look.groups.items():
         can_split = group.can_split and is_busy
-        heavy = {parcel: load for parcel, load in group.loads.items() if can_split and load >= HEAVY * mean}
-        light = {parcel: load for parcel, load in group.split.items() if load <= LIGHT * mean}
+        heavy = {parcel: load for parcel, load in group.loads.items() if can_split and load >= HEAVY * share}
+        light = {parcel: load for parcel, load in group.split.items() if load <= LIGHT * share}
         for parcel, load in (heavy | light).items():
             began = since[name, parcel] = memory.since.get((name, parcel), look.time)
             if look.time - began >= (SPLIT_AFTER if parcel in heavy else GATHERED_AFTER):
-                due.append(Change(name, parcel, parcel in heavy, load, mean))
+                due.append(Change(name, parcel, parcel in heavy, load, share))
     pausing = memory.changed is not None and look.time - memory.changed < PAUSE
     if not due or pausing or not look.is_settled:
         return Heavy(since, memory.changed), None
     chosen = max(due, key=lambda change: (change.load, change.name, -change.parcel))
     return Heavy(since, look.time), chosen
+
+
+def _load(group: Movables) -> float:
+    return sum(group.loads.values()) + sum(group.split.values())
