@@ -12,7 +12,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.language.names import near
 
-_AS_AN_EVENT = "write the pattern as an event: CREATE EVENT e AS a SEQUENCE b WITHIN 10 MINUTES WHERE a.id = b.id"
+_AS_AN_EVENT = (
+    "write the pattern as an event: CREATE EVENT e AS SELECT COUNT(b) AS n FROM a SEQUENCE b+ SEQUENCE c "
+    "WITHIN 10 MINUTES WHERE a.id = b.id AND b.id = c.id"
+)
 _NO_CHANGES = "rows are not changed by statements; the source of a stream or table brings them"
 _NO_EMIT = "leave EMIT out: the result of a window comes when the window is complete, every other result at once"
 _FIELDS = "write its fields: STRUCT<id: INT, name: STRING>"

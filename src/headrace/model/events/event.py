@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Expr, columns
 
 
 class Primitive(Struct, frozen=True, tag_field="op", tag="primitive"):
@@ -96,16 +96,20 @@ class AperiodicStar(Struct, frozen=True, tag_field="op", tag="aperiodic_star"):
     end: Event
 
 
-class Repetition(Struct, frozen=True, tag_field="op", tag="repetition"):
+class Repetition(Struct, frozen=True, tag_field="op", tag="repetition", omit_defaults=True):
     """At `end`, all occurrences of `middles` since `start`, in the order of the middles and as many as `counts` allow.
 
-    Without a start: all since the end before. A count is the least and the greatest number, None for no limit.
+    Without a start: all since the end before. A count is the least and the greatest number, None for no limit. `links`
+    are for each middle, which is primitive then, the conditions between one of its tuples and the one before: over its
+    own columns, and those of the one before with the prefix PREVIOUS. With a start they must hold for all of them;
+    without, the tuples from the last break on count.
     """
 
     start: Event | None
     middles: tuple[Event, ...]
     counts: tuple[tuple[int, int | None], ...]
     end: Event
+    links: tuple[tuple[Expr, ...], ...] = ()
 
 
 class Periodic(Struct, frozen=True, tag_field="op", tag="periodic"):
@@ -192,6 +196,21 @@ class Context(Struct, frozen=True):
 
     def retention(self, part: str) -> Retention | None:
         return next((retention for retention in self.retentions if retention.part == part), None)
+
+
+#: How the name of a column of the tuple before begins.
+PREVIOUS = "__prev_"
+
+
+def linked_columns(event: Event) -> Iterator[str]:
+    """Return the qualified columns that conditions between tuples of a repetition read."""
+    if isinstance(event, Repetition):
+        for middle, links in zip(event.middles, event.links, strict=False):
+            if isinstance(middle, Primitive):
+                for name in (name for link in links for name in columns(link)):
+                    yield f"{middle.name}.{name.removeprefix(PREVIOUS)}"
+    for operand in operands(event):
+        yield from linked_columns(operand)
 
 
 def operands(event: Event) -> tuple[Event, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.model.events import event as events
 from headrace.model.events.event import Context, Event, Retention
+from headrace.model.expressions.expression import Expr
 from headrace.model.expressions.text import format_expr, format_name
 from headrace.model.time import format_duration
 
@@ -36,7 +39,11 @@ def format_event(event: Event) -> str:
             parts = ", ".join(map(format_event, (event.start, event.middle, event.end)))
             return f"APERIODIC{star} ({parts})"
         case events.Repetition(start=first, middles=middles, counts=counts, end=last):
-            between = [f"{_inner(middle)}{_count(*count)}" for middle, count in zip(middles, counts, strict=True)]
+            links = event.links or ((),) * len(middles)
+            between = [
+                f"{_inner(middle)}{_count(*count)}{_linked(link)}"
+                for middle, count, link in zip(middles, counts, links, strict=True)
+            ]
             return " SEQUENCE ".join([*([] if first is None else [_inner(first)]), *between, _inner(last)])
         case events.Periodic() | events.PeriodicStar():
             star = "*" if isinstance(event, events.PeriodicStar) else ""
@@ -59,6 +66,10 @@ def _retention(retention: Retention) -> str:
     keep = "" if retention.keep is None else f" KEEP {retention.keep}"
     age = "" if retention.age is None else f" AGE '{format_duration(retention.age)}'"
     return f"{format_name(retention.part)}{by}{keep}{age}"
+
+
+def _linked(links: Sequence[Expr]) -> str:
+    return f" linked by {' AND '.join(map(format_expr, links))}" if links else ""
 
 
 def _count(least: int, most: int | None) -> str:

@@ -9,7 +9,7 @@ from headrace.model.events import event as events
 from headrace.model.events.event import Context, Event, Mode, operands, primitives, reaches
 from headrace.model.expressions.expression import Expr, columns
 from headrace.operators.events import between, combining
-from headrace.operators.events.conditions import Parts, Test
+from headrace.operators.events.conditions import Links, Parts, Test
 from headrace.operators.events.node import Leaf, Node, Setting
 from headrace.operators.events.repeating import RepetitionNode
 from headrace.operators.events.selection import Keeping
@@ -55,9 +55,22 @@ class _Compiler:
             Test(self.parts, [term for term in mine if term not in blocks]),
             Test(self.parts, blocks),
         )
-        made = _node(event, setting, below, self.stores)
+        made = (
+            RepetitionNode(event.counts, self._links(event), setting, below, self.stores)
+            if isinstance(event, events.Repetition)
+            else _node(event, setting, below, self.stores)
+        )
         self.stores += made.stores
         return made, [term for term in conditions if term not in mine]
+
+    def _links(self, event: events.Repetition) -> list[Links | None]:
+        """Return for each middle the conditions between its tuples."""
+        return [
+            Links(self.parts, self.parts.names.index(middle.name), links)
+            if links and isinstance(middle, events.Primitive)
+            else None
+            for middle, links in zip(event.middles, event.links or ((),) * len(event.middles), strict=True)
+        ]
 
     def _keeping(self, event: Event, place: int, operand: Event, span: int | None) -> Keeping:
         """Return what is kept of an operand; only one that begins something is kept once where the latest counts."""
@@ -96,15 +109,13 @@ def _node(event: Event, setting: Setting, below: Sequence[Node], base: int) -> N
             return between.AperiodicNode(setting, below, base)
         case events.AperiodicStar():
             return between.AperiodicStarNode(setting, below, base)
-        case events.Repetition(counts=counts):
-            return RepetitionNode(counts, setting, below, base)
         case events.Periodic(span=length):
             return between.PeriodicNode(length, setting, below, base)
         case events.PeriodicStar(span=length):
             return between.PeriodicStarNode(length, setting, below, base)
         case events.Plus(span=length):
             return between.PlusNode(length, setting, below, base)
-        case events.Primitive() | events.Within():
+        case events.Primitive() | events.Within() | events.Repetition():
             raise InternalError(f"{type(event).__name__} has no node of its own")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from headrace.model.digits import to_column
-from headrace.model.events.event import Event, Retention, primitives
+from headrace.model.events.event import PREVIOUS, Event, Retention, primitives
 from headrace.model.expressions.expression import Call, Column, Expr, columns
 from headrace.model.schema import TS, Schema
 from headrace.model.types import DataType, DecimalType, Type
@@ -139,6 +139,31 @@ class Test:
             return pl.Series(name, [row.ts for row in rows], dtype=pl.Int64)
         place = self._parts.place(part, column)
         return series(name, [row.values[place] for row in rows], self._parts.type(part, column))
+
+
+class Links:
+    """Conditions between a tuple of a part and the one before."""
+
+    def __init__(self, parts: Parts, part: int, terms: Sequence[Expr]) -> None:
+        self._parts, self._part = parts, part
+        self._names = sorted({name for term in terms for name in columns(term)})
+        self._holds = pl.all_horizontal([compile_predicate(term) for term in terms])
+
+    def breaks(self, rows: Sequence[Row]) -> list[int]:
+        """Return the places of the tuples that are not linked with the one before."""
+        if len(rows) < 2:
+            return []
+        frame = pl.DataFrame([self._column(name, rows) for name in self._names])
+        holds = frame.with_columns(self._holds.alias("__holds"))["__holds"].to_list()
+        return [place for place, linked in enumerate(holds, 1) if not linked]
+
+    def _column(self, name: str, rows: Sequence[Row]) -> pl.Series:
+        column = name.removeprefix(PREVIOUS)
+        used = rows[:-1] if name.startswith(PREVIOUS) else rows[1:]
+        if column == TS:
+            return pl.Series(name, [row.ts for row in used], dtype=pl.Int64)
+        place = self._parts.place(self._part, column)
+        return series(name, [row.values[place] for row in used], self._parts.type(self._part, column))
 
 
 def series(name: str, values: Sequence[object], type_: DataType) -> pl.Series:

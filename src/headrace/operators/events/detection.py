@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.model.events.event import Context, Event, always
+from headrace.model.events.event import Context, Event, always, linked_columns
 from headrace.model.events.output import Output, Pick, output_schema, read_columns
 from headrace.model.events.text import format_context, format_event
 from headrace.model.expressions.expression import Column, Expr, columns
@@ -45,7 +45,7 @@ class Detection(Spec, frozen=True):
         """Return the qualified columns that are read after the masks."""
         tested = frozenset(name for term in self.conditions for name in columns(term))
         divided = {f"{retention.part}.{column}" for retention in self.context.retentions for column in retention.by}
-        return tested.union(divided, *map(read_columns, self.outputs))
+        return tested.union(divided, linked_columns(self.event), *map(read_columns, self.outputs))
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         """Return the keys of a part that every detection has and shows."""

@@ -8,6 +8,7 @@ from functools import partial
 from headrace.model.events.event import Mode
 from headrace.model.time import END
 from headrace.operators.events.between import Bracket, closed
+from headrace.operators.events.conditions import Links
 from headrace.operators.events.node import Node, Setting
 from headrace.operators.events.occurrence import Memory, Occurrence, Occurrences
 from headrace.operators.events.selection import remove
@@ -18,9 +19,11 @@ Counts = Sequence[tuple[int, int | None]]
 class RepetitionNode(Bracket):
     """Starts wait in the first store, each kind of middle in one of those behind it."""
 
-    def __init__(self, counts: Counts, setting: Setting, operands: Sequence[Node], base: int) -> None:
+    def __init__(
+        self, counts: Counts, links: Sequence[Links | None], setting: Setting, operands: Sequence[Node], base: int
+    ) -> None:
         super().__init__(setting, operands, base)
-        self._counts = counts
+        self._counts, self._links = counts, links
         self._has_start = len(operands) == len(counts) + 2
         self.stores = len(operands) - 1
         self._first = int(self._has_start)  # the place of the first middle
@@ -85,8 +88,16 @@ class RepetitionNode(Bracket):
         return found
 
     def _filled(self, inside: Sequence[Occurrences]) -> Occurrences | None:
-        """Return all middles if their numbers are as they should be, and those of one kind before those of the next."""
+        """Return all middles if their numbers are as they should be, and those of one kind before those of the next.
+
+        Those that are linked with the one before, too: all of them, or without a start those behind the last break.
+        """
         last: int | None = None
+        if any(self._links):
+            kept = [self._linked(middles, links) for middles, links in zip(inside, self._links, strict=True)]
+            if None in kept:
+                return None
+            inside = [middles for middles in kept if middles is not None]
         for middles, (least, most) in zip(inside, self._counts, strict=True):
             if len(middles) < least or (most is not None and len(middles) > most):
                 return None
@@ -96,3 +107,9 @@ class RepetitionNode(Bracket):
                 ended = max(middle.end for middle in middles)
                 last = ended if last is None else max(last, ended)
         return [middle for middles in inside for middle in middles]
+
+    def _linked(self, middles: Occurrences, links: Links | None) -> Occurrences | None:
+        breaks = [] if links is None else links.breaks([middle.rows[0] for middle in middles])
+        if not breaks:
+            return middles
+        return None if self._has_start else middles[breaks[-1] :]

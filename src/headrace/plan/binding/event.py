@@ -11,20 +11,21 @@ from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
-from headrace.errors import NameFault, NotSupported, Span, UnboundedStateFault
+from headrace.errors import NameFault, NotSupported, Span, TypeFault, UnboundedStateFault
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.statements import Detection, EventPart
 from headrace.model.events import event as events
-from headrace.model.events.event import Event, Mode, constituents, operands, primitives
+from headrace.model.events.event import PREVIOUS, Event, Mode, constituents, operands, primitives
 from headrace.model.events.output import Count, Output, Pick, Started
 from headrace.model.events.rewrite import own_names, rebuild
-from headrace.model.expressions.expression import Call, Column, Expr, columns, conjunction, conjuncts
+from headrace.model.expressions.expression import Call, Column, Expr, columns, conjunction, conjuncts, transform
 from headrace.model.limits import EVENT_OPERATORS
 from headrace.model.schema import TS
 from headrace.model.types import Type
 from headrace.plan.binding.event_columns import EVENT_START, select_columns
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
+from headrace.plan.binding.span import place
 from headrace.plan.nodes import Detect, Node, Order, Scan
 
 
@@ -68,11 +69,16 @@ def bind_event(
     terms: tuple[Expr, ...] = ()
     if detection.where is not None:
         scope = Scope(tuple(_relation(name, part) for name, part in zip(names, parts, strict=True)))
-        terms = conjuncts(ExpressionBinder(scope, catalog, "in the condition of an event").predicate(detection.where))
+        binder = ExpressionBinder(
+            scope, catalog, "in the condition of an event", modify=lambda node: _previous(node, scope)
+        )
+        terms = conjuncts(binder.predicate(detection.where))
     terms += tuple(further)
+    links = tuple(term for term in terms if any(PREVIOUS in name for name in columns(term)))
+    terms = tuple(term for term in terms if term not in links)
     masks = {name: tuple(term for term in terms if _named(term) == {name}) for name in names}
     joint = tuple(term for term in terms if len(_named(term)) != 1)
-    event = _lasting(_masked(detection.event, masks), detection.parts, catalog)
+    event = _lasting(_masked(_with_links(detection, links), masks), detection.parts, catalog)
     keys, conditions = _keys(names, joint)
     _check(event, conditions, detection)
     _check_repetitions(event, None, conditions, detection)
@@ -121,6 +127,43 @@ def _masked(event: Event, masks: dict[str, tuple[Expr, ...]]) -> Event:
         return replace(part, mask=conjunction(masks[part.name])) if isinstance(part, events.Primitive) else part
 
     return rebuild(event, change)
+
+
+def _previous(node: exp.Expr, scope: Scope) -> Expr | None:
+    """Bind PREV(b.x): the column of the tuple before, of an event that is repeated."""
+    if not isinstance(node, exp.Anonymous) or node.name.upper() != "PREV":
+        return None
+    if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
+        raise TypeFault("PREV takes one column", span=place(node), hint="write b.x > PREV(b.x)")
+    return transform(
+        scope.column(node.expressions[0]),
+        lambda part: Column(part.name.replace(".", f".{PREVIOUS}", 1), part.type) if isinstance(part, Column) else part,
+    )
+
+
+def _with_links(detection: Detection, links: Sequence[Expr]) -> Event:
+    """Move conditions with PREV to the repetitions whose tuples they link."""
+    remaining = list(links)
+
+    def change(part: Event) -> Event:
+        if not isinstance(part, events.Repetition) or not links:
+            return part
+        mine: list[tuple[Expr, ...]] = []
+        for middle in part.middles:
+            names = {middle.name} if isinstance(middle, events.Primitive) else set()
+            found = [term for term in remaining if _named(term) == names]
+            remaining[:] = [term for term in remaining if term not in found]
+            mine.append(tuple(map(own_names, found)))
+        return replace(part, links=tuple(mine)) if any(mine) else part
+
+    event = rebuild(detection.event, change)
+    if remaining:
+        raise NotSupported(
+            "PREV is allowed in conditions on one event that is repeated by itself",
+            span=detection.span,
+            hint="write a SEQUENCE b+ SEQUENCE c WITHIN 10 MINUTES WHERE b.x > PREV(b.x)",
+        )
+    return event
 
 
 def _lasting(event: Event, parts: Sequence[EventPart], catalog: Catalog) -> Event:

@@ -7,8 +7,10 @@ from itertools import chain
 
 from headrace.model.events import event as events
 from headrace.model.events.event import Event, Mode
+from headrace.model.expressions.expression import Expr
 from headrace.testing.oracle.combined_events import Fit, paired
 from headrace.testing.oracle.event_oracle import EventOracle
+from headrace.testing.oracle.expressions import value_of
 from headrace.testing.oracle.occurrences import Occurrence, Waiting
 
 
@@ -137,7 +139,13 @@ def repetition(oracle: EventOracle, event: events.Repetition, span: int | None) 
         ]
 
     def inside(start: Occurrence | None, end: Occurrence) -> list[Occurrence] | None:
-        groups = between(start, end)
+        groups: list[list[Occurrence]] = []
+        links = event.links or ((),) * len(every)
+        for kind, group, linked in zip(event.middles, between(start, end), links, strict=True):
+            chosen = _linked(kind, group, linked, whole=start is not None)
+            if chosen is None:
+                return None
+            groups.append(chosen)
         for group, (least, most) in zip(groups, event.counts, strict=True):
             if len(group) not in range(least, len(group) + 1 if most is None else most + 1):
                 return None
@@ -164,6 +172,19 @@ def repetition(oracle: EventOracle, event: events.Repetition, span: int | None) 
         if oracle.mode is not Mode.UNRESTRICTED:
             every = [[middle for middle in middles if middle not in taken] for middles in every]
     return results
+
+
+def _linked(kind: Event, group: list[Occurrence], links: tuple[Expr, ...], *, whole: bool) -> list[Occurrence] | None:
+    """Return the occurrences that follow one another as the links say: all, or (not `whole`) those at the end."""
+    chosen: list[Occurrence] = []
+    for occurrence in reversed(group):
+        if chosen and links and isinstance(kind, events.Primitive):
+            (_, row), (_, later) = occurrence.rows[0], chosen[0].rows[0]
+            scope = {**later.scope, **{events.PREVIOUS + name: value for name, value in row.scope.items()}}
+            if not all(value_of(link, scope) is True for link in links):
+                return None if whole else chosen
+        chosen.insert(0, occurrence)
+    return chosen
 
 
 def periodic(oracle: EventOracle, event: events.Periodic, span: int | None) -> list[Occurrence]:
