@@ -31,7 +31,8 @@ def bids(seed=11, count=12_000):
 
 def statements(folder, url):
     return f"""
-        CREATE STREAM bids (at TIMESTAMP, item INT, price BIGINT) TIMESTAMP BY at FROM FILES (path '{folder}');
+        CREATE STREAM bids (at TIMESTAMP, item INT, price BIGINT) TIMESTAMP BY at
+          FROM FILES (path '{folder}', format 'parquet');
         CREATE QUERY standings AS SELECT item, count(*) AS n, sum(price) AS total FROM bids GROUP BY item
           HAVING count(*) < 310 EMIT CHANGES STATE TTL '1 day'
           INTO POSTGRES (url '{url}', table 'standings', key 'item');
@@ -65,6 +66,7 @@ def test_killed_between_results_a_table_has_each_once(database, tmp_path):
         for goal in (4, 12):  # a transaction of one sink is through, that of the other perhaps not
             process = start()
             until(lambda: noted() >= goal or process.poll() is not None, 120)  # noqa: B023
+            assert process.poll() is None, (tmp_path / "child.log").read_text()[-3000:]
             os.killpg(process.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]
         assert start().wait(200) == 0, (tmp_path / "child.log").read_text()[-3000:]

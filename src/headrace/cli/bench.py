@@ -60,7 +60,7 @@ def bench(
     if name is None:
         out.print(_benchmarks(folder))
         return
-    file = folder / f"{name}.py"
+    file = folder / f"{name.replace('-', '_')}.py"
     if not file.is_file():
         known = ", ".join(path.stem for path in _files(folder))
         err.print(f"no benchmark {name!r}; there are: {known}", markup=False)

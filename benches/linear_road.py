@@ -1,0 +1,143 @@
+"""Linear Road, scaled: how many expressways tell every car its toll within 5 seconds.
+
+Reports come live, a file every half second, 1,000 reports a second and expressway. The response time of a toll is the
+time from the report, whose timestamp is that of the wall clock, to the moment at which the file with the toll is there.
+Expressways are doubled until the slowest response, in a minute after the start has been caught up with, is above the
+limit. All tolls of a run are compared with DuckDB's answer.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+from benches.parts.comparison import compare
+from benches.parts.linear_road import ANSWER, COLUMNS, SECOND, STATEMENTS, reports
+from benches.parts.outcome import Disagreement
+
+from headrace.session import Session
+
+SEED = 29
+#: The limit of the original, in seconds.
+LIMIT = 5.0
+#: Cars of an expressway and direction: each reports every 30 seconds.
+CARS = 15_000
+#: Seconds of reports before the live ones, and between two files.
+LEAD, INTERVAL = 330, 0.5
+MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The response times of a run (seconds), and how many tolls and reports it had."""
+
+    median: float
+    p99: float
+    longest: float
+    tolls: int
+    reports: int
+    not_free: int
+
+
+def main(quick: bool) -> dict[str, Any]:
+    """Double the expressways until a response takes too long."""
+    figures: dict[str, Any] = {
+        "bench": "linear_road",
+        "title": f"Linear Road, {2 * CARS // 30:,} reports a second and expressway, response within {LIMIT:.0f} s",
+        "cases": {},
+        "rows": [],
+        "notes": [],
+    }
+    expressways, held = 1, 0
+    while expressways <= (1 if quick else MOST):
+        run = measure(expressways, warm_up=25 if quick else 40, seconds=20 if quick else 60)
+        figures["cases"][str(expressways)] = {
+            "median": run.median, "p99": run.p99, "longest": run.longest, "tolls": run.tolls, "reports": run.reports,
+        }  # fmt: skip
+        figures["rows"].append(
+            {
+                "case": f"{expressways} expressway{'s' if expressways > 1 else ''}, longest response",
+                "ours": run.longest,
+                "unit": "s",
+                "peers": {},
+                "target": LIMIT,
+                "verdict": "met" if run.longest <= LIMIT else "missed",
+            }
+        )
+        figures["notes"].append(
+            f"{expressways}: median {run.median:.2f} s, p99 {run.p99:.2f} s; {run.reports:,} reports, {run.tolls:,} "
+            f"tolls, {run.not_free:,} of them above zero, all as DuckDB has them"
+        )
+        if run.longest > LIMIT:
+            break
+        held, expressways = expressways, 2 * expressways
+    figures["notes"].append(f"{held} expressways hold the limit on this machine")
+    return figures
+
+
+def measure(expressways: int, *, warm_up: float, seconds: float) -> Run:
+    """Run the queries over live reports."""
+    span = int(LEAD + warm_up + seconds)
+    begin = int((time.time() - LEAD) * SECOND)
+    rows = reports(expressways, CARS, span, seed=SEED, begin=begin)
+    late = int(time.time() * SECOND) - begin - LEAD * SECOND  # what it took to make them is caught up with
+    with tempfile.TemporaryDirectory(prefix="linear-road-") as folder:
+        data, out = Path(folder) / "in", Path(folder) / "out"
+        data.mkdir()
+        feeder = threading.Thread(target=feed, args=(data, rows, begin + LEAD * SECOND), daemon=True)
+        with Session(Path(folder) / "checkpoint") as session:
+            feeder.start()
+            session.execute(
+                f"CREATE STREAM reports ({COLUMNS}) TIMESTAMP BY at FROM FILES (path '{data}', format 'parquet');"
+                + STATEMENTS.format(f"FILES (path '{out}')")
+            )
+            feeder.join()
+            session.drain()
+        first = begin + (LEAD + warm_up) * SECOND + late
+        responses = response_times(out, first, begin + span * SECOND - 2 * SECOND)
+        check(rows, out)
+        tolls = pl.read_parquet(out / "*.parquet")["toll"]
+    median, p99, longest = (float(responses.quantile(share) or 0.0) for share in (0.5, 0.99, 1.0))
+    return Run(median, p99, longest, tolls.len(), rows.height, int((tolls > 0).sum()))
+
+
+def feed(data: Path, rows: pl.DataFrame, live: int) -> None:
+    """Write what lies before a time at once, and then the reports of each half second when it is over."""
+    times = rows["at"].to_physical()
+    place, number, end = 0, 0, live
+    while place < rows.height:
+        pause = end / SECOND - time.time()
+        if pause > 0:
+            time.sleep(pause)
+        following = int(times.search_sorted(end))
+        if following > place:
+            hidden = data / f".{number:06d}.parquet"
+            rows[place:following].write_parquet(hidden)
+            hidden.rename(data / f"{number:06d}.parquet")
+        place, number, end = following, number + 1, end + int(INTERVAL * SECOND)
+
+
+def response_times(out: Path, first: float, last: float) -> pl.Series:
+    """Return the seconds from each report between two times to its toll."""
+    found = []
+    for path in sorted(out.glob("*.parquet")):
+        reported = pl.read_parquet(path, columns=["at"])["at"].to_physical()
+        reported = reported.filter((reported >= first) & (reported < last))
+        found.append((path.stat().st_mtime * SECOND - reported) / SECOND)
+    return pl.concat(found)
+
+
+def check(rows: pl.DataFrame, out: Path) -> None:
+    """Raise Disagreement unless the tolls are those of DuckDB."""
+    with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
+        db.register("reports", rows.to_arrow())
+        difference = compare(db, ANSWER, sorted(out.glob("*.parquet")))
+    if not difference.is_none or not difference.expected:
+        raise Disagreement(f"the tolls differ from DuckDB's: {difference}")
