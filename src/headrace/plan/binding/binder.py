@@ -28,7 +28,7 @@ from headrace.model.types import Type
 from headrace.model.window import Rows, While, Window
 from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping, is_grouped
-from headrace.plan.binding.changes import AGGREGATE_HINT, bind_changes
+from headrace.plan.binding.changes import AGGREGATE_HINT, bind_changes, is_join_changes, limit_join, with_change
 from headrace.plan.binding.deduplication import bind_deduplicated, is_deduplication
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
@@ -100,6 +100,9 @@ def bind(
     resolver = queries if callable(queries) else (queries or {}).get
     env = Environment(catalog, resolver, {}, (), _bind_nested, on_tables)
     by_time = _by_time(select)
+    is_join = is_join_changes(select, catalog)
+    if is_join:
+        limit_join(select, catalog)
     try:
         node = _bind_query(select, env)
     except RecursionError as error:
@@ -107,7 +110,10 @@ def bind(
             "the query is nested too deeply", span=Span(0, len(text)), hint="split it into several queries"
         ) from error
     check_plan(node, Span(0, len(text)))
-    _check_emit(select, node)
+    if is_join:
+        node = with_change(node)
+    else:
+        _check_emit(select, node)
     _check_changes(select, node, ordered=bool(ordered or by_time))
     is_ordered = isinstance(node, nodes.Limit)  # the first tuples come in order anyway
     return nodes.Order(node, merge=ordered == "merge") if (ordered or by_time) and not is_ordered else node
@@ -119,7 +125,7 @@ def _check_emit(select: exp.Expr, node: Node) -> None:
     parts = list(walk(node))
     if clause is not None and clause.ttl is not None and not any(isinstance(part, nodes.Changes) for part in parts):
         raise NotSupported(
-            "STATE TTL needs a GROUP BY without a window",
+            "STATE TTL needs a GROUP BY or a JOIN without a window",
             span=clause.span,
             hint="leave it out: this query keeps what its windows hold",
         )

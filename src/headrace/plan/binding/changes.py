@@ -1,4 +1,4 @@
-"""EMIT CHANGES: a GROUP BY without a window becomes the changelog of its groups."""
+"""EMIT CHANGES: a GROUP BY without a window becomes the changelog of its groups, a join that of its pairs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from headrace.errors import NameFault, UnboundedStateFault
-from headrace.language.syntax.clauses import EmitClause
-from headrace.model.expressions.expression import Expr, columns
+from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import Table
+from headrace.errors import NameFault, NotSupported, UnboundedStateFault
+from headrace.language.syntax.clauses import EmitClause, RangeClause, emit_of, window_of
+from headrace.model.changelog import INSERT
+from headrace.model.expressions.expression import Column, Expr, Literal, columns
+from headrace.model.types import Type
 from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping
 from headrace.plan.binding.environment import Environment
-from headrace.plan.binding.expressions.scope import unique
+from headrace.plan.binding.expressions.expression import ExpressionBinder
+from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.from_clause import Source
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import Node
@@ -60,3 +65,38 @@ def bind_changes(select: exp.Select, source: Source, env: Environment, emit: Emi
         condition,
         change,
     )
+
+
+def is_join_changes(select: exp.Expr, catalog: Catalog) -> bool:
+    """Return whether a query gives the changes of a join of streams: EMIT CHANGES STATE TTL without a GROUP BY."""
+    emit = emit_of(select)
+    if emit is None or emit.ttl is None or not isinstance(select, exp.Select) or not select.args.get("joins"):
+        return False
+    known = ExpressionBinder(Scope(()), catalog)
+    called = (node for item in select.expressions for node in item.walk())
+    return not select.args.get("group") and not any(known.aggregate_name(node) is not None for node in called)
+
+
+def limit_join(select: exp.Expr, catalog: Catalog) -> None:
+    """Let streams of a join be kept for the time to live; a window that is written stays."""
+    emit = emit_of(select)
+    assert emit is not None
+    assert emit.ttl is not None
+    for join in select.args["joins"]:
+        if join.side:
+            raise NotSupported(
+                f"a {join.side} JOIN without windows would have to take rows back, which EMIT CHANGES does not do",
+                span=place(join) or emit.span,
+                hint="write a window after each stream, such as [RANGE 1 HOUR]: then a row without a partner is final",
+            )
+    for item in (select.args["from_"].this, *(join.this for join in select.args["joins"])):
+        stored = isinstance(item, exp.Table) and isinstance(catalog.get(item.name), Table)
+        if window_of(item) is None and not stored and isinstance(item, exp.Table | exp.Subquery):
+            item.meta["window"] = RangeClause(emit.ttl, None, False, emit.span)
+
+
+def with_change(node: Node) -> Node:
+    """Add the kind of change: a join only inserts."""
+    change = unique("change", {field.name.lower() for field in node.schema})
+    columns = tuple((field.name, Column(field.name, field.type)) for field in node.schema)
+    return nodes.Project(node, (*columns, (change, Literal(INSERT, Type.STRING))))
