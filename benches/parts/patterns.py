@@ -60,4 +60,17 @@ PATTERNS = (
         "auction BIGINT, p1 DOUBLE, p3 DOUBLE, t1 TIMESTAMP(3), t3 TIMESTAMP(3)",
         None,
     ),
+    Pattern(
+        "A, one or more B, then C within 10 s",
+        f"a SEQUENCE b+ SEQUENCE c WITHIN 10 SECONDS WHERE {_KEY} CONTEXT RECENT",
+        "auction, price AS p1, b_count AS n, price_2 AS p3, at AS t1, at_2 AS t3",
+        """
+        MEASURES A.price AS p1, COUNT(B.price) AS n, C.price AS p3, A.`at` AS t1, C.`at` AS t3
+        ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+        PATTERN (A B+ C) WITHIN INTERVAL '10.001' SECOND
+        DEFINE A AS A.channel = 'apple', B AS B.channel = 'google', C AS C.channel = 'facebook'
+        """,
+        "auction BIGINT, p1 DOUBLE, n BIGINT, p3 DOUBLE, t1 TIMESTAMP(3), t3 TIMESTAMP(3)",
+        None,
+    ),
 )
