@@ -71,6 +71,6 @@ PATTERNS = (
         DEFINE A AS A.channel = 'apple', B AS B.channel = 'google', C AS C.channel = 'facebook'
         """,
         "auction BIGINT, p1 DOUBLE, n BIGINT, p3 DOUBLE, t1 TIMESTAMP(3), t3 TIMESTAMP(3)",
-        None,
+        3.0,
     ),
 )

@@ -46,6 +46,7 @@ from headrace.model.window import AggregateCall
 from headrace.operators.capabilities import held_by
 from headrace.operators.events.chain import is_chain
 from headrace.operators.events.detect import Detect
+from headrace.operators.events.filled import is_filled
 from headrace.operators.operator import Operator
 from headrace.testing.oracle.events import detections
 from headrace.testing.oracle.occurrences import Occurrence
@@ -230,6 +231,19 @@ def test_a_chain_on_columns_gives_what_its_definition_gives(mode: Mode, data: st
         texts=texts,
     )
     assert is_chain(spec)
+
+
+@pytest.mark.parametrize("mode", [Mode.RECENT, Mode.PROXIMAL, Mode.CONTINUOUS])
+@settings(max_examples=max(60, EXAMPLES), deadline=None)
+@given(data=st.data())
+def test_a_repetition_on_columns_gives_what_its_definition_gives(mode: Mode, data: st.DataObject) -> None:
+    a, b, c = (replace(part, start=None) for part in data.draw(leaves())[:3])
+    least = data.draw(st.integers(0, 2))
+    most = data.draw(st.none() | st.integers(max(1, least), 4))
+    event = Within(Repetition(a, (b,), ((least, most),), c), data.draw(st.integers(0, 10)))
+    texts = data.draw(st.booleans())
+    spec = check(event, Context(mode), (), data.draw(histories(3, 24)), data.draw(st.booleans()), texts=texts)
+    assert is_filled(spec)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -39,50 +39,15 @@ def is_chain(spec: Detection) -> bool:
     return simple and len(parts) > 1 and _spans(spec.event, None) is not None
 
 
-class Chain(InputsOperator):
-    """Tuples that wait for the frontier, and at each stage what waits for a next part."""
+class KeyedInputs(InputsOperator):
+    """Inputs of which each part reads its own, in the order of time, with a number for the key."""
 
     def __init__(self, spec: Detection) -> None:
         self._spec = spec
         self._parts = tuple(primitives(spec.event))
         super().__init__(spec)
         self._is_exact = len(spec.keys[0]) == 1 and all(keys[0].type in EXACT for keys in spec.keys)
-        spans = _spans(spec.event, None) or ()
-        names = [part.name for part in self._parts]
-        tests: list[list[pl.Expr]] = [[] for _ in spans]
-        read: list[set[str]] = [set() for _ in spans]
-        for term in spec.conditions:
-            last = max(names.index(name.partition(".")[0]) for name in columns(term))
-            tests[max(last - 1, 0)].append(compile_predicate(term))
-            read[max(last - 1, 0)] |= columns(term)
-        apart = self._inputs.key_names if not self._is_exact else []
-        first = self._parts[0]  # what lasts need not end in the order in which it began
-        self._steps = [
-            ChainStep(
-                spec.context.mode, span, test, frozenset(named), apart, plain=first.start is None and not any(tests[:i])
-            )
-            for i, (span, test, named) in enumerate(zip(spans, tests, read, strict=True))
-        ]
-        self._begin = begins(None if first.start is None else f"{first.name}.{first.start}").alias(BEGIN_TS)
         self._timed = {name for term in spec.conditions for name in columns(term) if name.endswith(f".{TS}")}
-
-    def _detect(self, bound: int) -> pl.DataFrame | None:
-        chains = self._rows(0, bound)
-        chains = None if chains is None else chains.with_columns(self._begin)
-        for number, step in enumerate(self._steps):
-            chains = step.pair(chains, self._rows(number + 1, bound), bound)
-        return None if chains is None else chains.select(*map(_column, self._spec.outputs), TS)
-
-    def state(self) -> State:
-        return numbered("stage", (step.before.state() for step in self._steps)) | self._inputs.state()
-
-    def restore(self, state: State) -> None:
-        self._inputs.restore(state)
-        for number, step in enumerate(self._steps):
-            step.before.restore(part_of(state, f"stage{number}/"))
-
-    def held(self) -> int:
-        return self._inputs.held() + sum(len(step.before) for step in self._steps)
 
     def due(self) -> int | None:
         oldest = self._inputs.oldest()
@@ -110,6 +75,48 @@ class Chain(InputsOperator):
         if self._is_exact:
             named = [column for column in named if column.name not in keys]
         return pl.DataFrame([*named, number_of.alias(KEY)]).sort(TS, maintain_order=True)
+
+
+class Chain(KeyedInputs):
+    """Tuples that wait for the frontier, and at each stage what waits for a next part."""
+
+    def __init__(self, spec: Detection) -> None:
+        super().__init__(spec)
+        spans = _spans(spec.event, None) or ()
+        names = [part.name for part in self._parts]
+        tests: list[list[pl.Expr]] = [[] for _ in spans]
+        read: list[set[str]] = [set() for _ in spans]
+        for term in spec.conditions:
+            last = max(names.index(name.partition(".")[0]) for name in columns(term))
+            tests[max(last - 1, 0)].append(compile_predicate(term))
+            read[max(last - 1, 0)] |= columns(term)
+        apart = self._inputs.key_names if not self._is_exact else []
+        first = self._parts[0]  # what lasts need not end in the order in which it began
+        self._steps = [
+            ChainStep(
+                spec.context.mode, span, test, frozenset(named), apart, plain=first.start is None and not any(tests[:i])
+            )
+            for i, (span, test, named) in enumerate(zip(spans, tests, read, strict=True))
+        ]
+        self._begin = begins(None if first.start is None else f"{first.name}.{first.start}").alias(BEGIN_TS)
+
+    def _detect(self, bound: int) -> pl.DataFrame | None:
+        chains = self._rows(0, bound)
+        chains = None if chains is None else chains.with_columns(self._begin)
+        for number, step in enumerate(self._steps):
+            chains = step.pair(chains, self._rows(number + 1, bound), bound)
+        return None if chains is None else chains.select(*map(_column, self._spec.outputs), TS)
+
+    def state(self) -> State:
+        return numbered("stage", (step.before.state() for step in self._steps)) | self._inputs.state()
+
+    def restore(self, state: State) -> None:
+        self._inputs.restore(state)
+        for number, step in enumerate(self._steps):
+            step.before.restore(part_of(state, f"stage{number}/"))
+
+    def held(self) -> int:
+        return self._inputs.held() + sum(len(step.before) for step in self._steps)
 
 
 def _spans(event: Event, span: int | None) -> list[int | None] | None:

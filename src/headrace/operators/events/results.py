@@ -16,7 +16,7 @@ from headrace.operators.events.occurrence import Occurrence, newest
 from headrace.operators.windows.aggregates import Aggregates
 
 #: The number of the occurrence that a tuple belongs to.
-_OCCURRENCE = "__occurrence"
+OCCURRENCE = "__occurrence"
 
 
 class Results:
@@ -25,14 +25,7 @@ class Results:
     def __init__(self, spec: Detection, parts: Parts) -> None:
         self._outputs = spec.outputs
         self._parts = parts
-        calls: dict[str, list[Aggregated]] = {}
-        for output in spec.outputs:
-            if isinstance(output, Aggregated):
-                calls.setdefault(output.part, []).append(output)
-        self._aggregates = {
-            parts.names.index(part): Aggregates((), tuple(output.call for output in mine))
-            for part, mine in calls.items()
-        }
+        self._aggregates = {parts.names.index(part): made for part, made in aggregates_of(spec.outputs).items()}
 
     def rows(self, occurrences: Sequence[Occurrence]) -> pl.DataFrame:
         """Return one row for each occurrence, stamped with its end."""
@@ -42,7 +35,6 @@ class Results:
 
     def _aggregated(self, part: int, occurrences: Sequence[Occurrence]) -> pl.DataFrame:
         """Return the aggregates over the tuples of a part, a row for each occurrence; it may have no such tuple."""
-        aggregates = self._aggregates[part]
         tuples = [(i, row) for i, occurrence in enumerate(occurrences) for row in occurrence.rows if row.part == part]
         columns = [
             series(field.name, [row.values[place] for _, row in tuples], field.type)
@@ -51,22 +43,9 @@ class Results:
         columns += [
             pl.Series(TS, [row.ts for _, row in tuples], dtype=pl.Int64),
             pl.Series(SEQ, range(len(tuples)), dtype=pl.Int64),
-            pl.Series(_OCCURRENCE, [i for i, _ in tuples], dtype=pl.Int64),
+            pl.Series(OCCURRENCE, [i for i, _ in tuples], dtype=pl.Int64),
         ]
-        read = aggregates.read(pl.DataFrame(columns), pl.col(_OCCURRENCE))
-        partials = aggregates.fold(read, [_OCCURRENCE])
-        known = aggregates.finals(partials).with_columns(partials[_OCCURRENCE])
-        missing = sorted(set(range(len(occurrences))) - set(known[_OCCURRENCE].to_list()))
-        empty = pl.DataFrame(
-            [
-                *(
-                    pl.Series(call.name, [_of_nothing(call)] * len(missing), dtype=call.type.polars)
-                    for call in aggregates.calls
-                ),
-                pl.Series(_OCCURRENCE, missing, dtype=pl.Int64),
-            ]
-        )
-        return pl.concat([known, empty]).sort(_OCCURRENCE)
+        return aggregated(self._aggregates[part], pl.DataFrame(columns), len(occurrences))
 
     def _column(
         self, output: Output, occurrences: Sequence[Occurrence], values: Mapping[int, pl.DataFrame]
@@ -92,6 +71,31 @@ class Results:
                 return series(name, [occurrence.begin for occurrence in occurrences], Type.TIMESTAMP)
             case Ended(name=name):
                 return series(name, [occurrence.end for occurrence in occurrences], Type.TIMESTAMP)
+
+
+def aggregates_of(outputs: Sequence[Output]) -> dict[str, Aggregates]:
+    """Return the aggregates over the tuples of each part that has some."""
+    calls: dict[str, list[AggregateCall]] = {}
+    for output in outputs:
+        if isinstance(output, Aggregated):
+            calls.setdefault(output.part, []).append(output.call)
+    return {part: Aggregates((), tuple(mine)) for part, mine in calls.items()}
+
+
+def aggregated(aggregates: Aggregates, tuples: pl.DataFrame | None, number: int) -> pl.DataFrame:
+    """Return the aggregates over the tuples of so many occurrences, a row for each, which may have none."""
+    known: list[pl.DataFrame] = []
+    present: set[int] = set()
+    if tuples is not None and tuples.height:
+        partials = aggregates.fold(aggregates.read(tuples, pl.col(OCCURRENCE)), [OCCURRENCE])
+        known.append(aggregates.finals(partials).with_columns(partials[OCCURRENCE]))
+        present = set(partials[OCCURRENCE].to_list())
+    missing = sorted(set(range(number)) - present)
+    values = [
+        pl.Series(call.name, [_of_nothing(call)] * len(missing), dtype=call.type.polars) for call in aggregates.calls
+    ]
+    empty = pl.DataFrame([*values, pl.Series(OCCURRENCE, missing, dtype=pl.Int64)])
+    return pl.concat([*known, empty]).sort(OCCURRENCE)
 
 
 def _of_nothing(call: AggregateCall) -> object:

@@ -22,6 +22,7 @@ from headrace.model.events.event import (
     PeriodicStar,
     Plus,
     Primitive,
+    Repetition,
     Retention,
     Sequence,
     Times,
@@ -258,6 +259,21 @@ def test_the_interval_of_not_is_closed() -> None:
 )
 def test_aperiodic_gives_each_middle_before_the_end(mode: Mode, expected: list[str]) -> None:
     assert found(Aperiodic(A, B, C), mode, "a1@1 b1@2 a2@3 b2@4 c1@5 b3@6 a3@7 b4@8") == expected
+
+
+@pytest.mark.parametrize("key", [None, "car"])
+def test_a_repetition_is_all_tuples_between_a_start_and_the_next_end(key: str | None) -> None:
+    history = "a1@1 b1@2 a2@3 b2@4 b3@5 c1@6 b4@7 c2@8 a3@9 c3@10 b5@11 a4@12 b6@13 c4@30"
+    expected = {
+        Mode.CONTINUOUS: ["a1 b3*3 c1", "a2 b3*2 c1"],
+        Mode.RECENT: ["a2 b3*2 c1"],
+        Mode.PROXIMAL: ["a2 b3*2 c1"],
+        Mode.CHRONICLE: ["a1 b3*3 c1", "a2 b4*3 c2"],
+    }
+    for mode, detected in expected.items():
+        assert found(Within(Repetition(A, (B,), ((1, None),), C), 10), mode, history, key=key) == detected, mode
+    optional = Within(Repetition(A, (B,), ((0, 1),), C), 20)
+    assert [row.values["c"] for row in rows(spec(optional, Mode.RECENT, key=key), history)] == ["c3", "c4"]
 
 
 def test_aperiodic_star_collects_until_the_end_and_says_nothing_if_there_was_nothing() -> None:
