@@ -14,19 +14,18 @@ from __future__ import annotations
 import gc
 import itertools
 import os
-import shutil
 import statistics
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
 from benches.parts import box_work, peers
-from benches.parts.drifting import COLUMNS, Drifting, write_drifting
+from benches.parts.drifting import COLUMNS, CONDITION, Drifting, write_drifting
 from benches.parts.ours import sums_of
 from benches.parts.outcome import Outcome, check_equal
 from benches.parts.query import Query
@@ -35,6 +34,7 @@ from headrace.driver.moment import Moment
 from headrace.experiments.experiment import Panel, Series
 from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.starting.context import session_for
+from headrace.model.allowed_python import allow
 from headrace.model.join_tree import format_tree
 from headrace.session import Session
 
@@ -43,6 +43,8 @@ AUTO, BINARY = "auto", "binary"
 #: Targets: auto's work against the best plans, its throughput against the plan that is wrong, its overhead without
 #: drift, the box against binary vertices, and against plain Spark.
 TARGETS = {"work": 1.15, "throughput": 2.0, "overhead": 1.03, "binary": 1.0, "spark": 10.0}
+#: Files of each stream in a phase.
+FILES = 60
 #: Micro-batches of a phase that do not count in a throughput of steady work.
 _WARM = 3
 Host = Literal["spark", "local"]
@@ -60,6 +62,14 @@ class Case:
     per_file: int
     matches: int
     share: float
+    first: str  # the plan with which a query begins
+    is_conditioned: bool = False
+
+    @property
+    def changes(self) -> int:
+        """Return how often the right plan changes."""
+        right = [self.first, *(self.plans[rare] for rare in self.phases)]
+        return sum(one != other for one, other in itertools.pairwise(right))
 
 
 THREE = Case(
@@ -71,6 +81,7 @@ THREE = Case(
     per_file=20_000,
     matches=8,
     share=0.01,
+    first="((a b) c)",
 )
 FOUR = Case(
     "four streams",
@@ -81,6 +92,20 @@ FOUR = Case(
     per_file=10_000,
     matches=3,
     share=0.02,
+    first="(((a b) c) d)",
+)
+#: Two streams that rarely meet, and then often; tuples of the first are tested by a function that takes long.
+CONDITIONED = Case(
+    "a condition that takes long",
+    "ab",
+    ("ab", ""),
+    {"ab": "(a b) late a", "": "(a b)"},
+    (),
+    per_file=10_000,
+    matches=4,
+    share=0.01,
+    first="(a b)",
+    is_conditioned=True,
 )
 
 
@@ -120,7 +145,7 @@ class Run:
 
 
 def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
-    """Measure both cases (quick: three streams, two phases)."""
+    """Measure all cases (quick: not four streams, and two phases)."""
     figures: dict[str, Any] = {
         "bench": "plans",
         "title": "Plans that change with the data, " + ("quick" if quick else "full"),
@@ -129,6 +154,7 @@ def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
         "notes": [],
         "panels": [],
     }
+    allow([CONDITION.partition(":")[0]])
     if host == "spark":
         session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     seconds = 10 if quick else 20
@@ -141,7 +167,7 @@ def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
         "tuples/s",
         "binary",
     )
-    for case in (THREE,) if quick else (THREE, FOUR):
+    for case in (THREE, CONDITIONED) if quick else (THREE, FOUR, CONDITIONED):
         if only in case.name:
             with tempfile.TemporaryDirectory(prefix="drifting-") as folder:
                 _measure(case, Path(folder), figures, host, quick=quick)
@@ -152,7 +178,7 @@ def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
 
 def _measure(case: Case, folder: Path, figures: dict[str, Any], host: Host, *, quick: bool) -> None:
     def write(name: str, phases: Sequence[str], files: int) -> Drifting:
-        return write_drifting(
+        written = write_drifting(
             folder / name,
             streams=case.streams,
             phases=phases,
@@ -161,50 +187,45 @@ def _measure(case: Case, folder: Path, figures: dict[str, Any], host: Host, *, q
             matches=case.matches,
             share=case.share,
         )
+        return replace(written, conditioned=case.is_conditioned)
 
-    first, last = case.plans
-    data = write("drifting", case.phases[:2] if quick else case.phases, 32 if quick else 60)
     add = _Adding(figures, case.name)
-    run(write("warm", case.phases[:2], 4), "mjoin", host)
-    if host == "spark":
-        _beside_spark(case, write("short", (first,), 9 if quick else 12), add)
-    fixed = {plan: run(data, plan, host) for plan in (*case.plans.values(), *(() if quick else case.others))}
+    run(write("warm", case.phases[:2], 4), case.first, host)
+    if host == "spark" and not case.is_conditioned:
+        _beside_spark(case, write("short", case.phases[:1], 9 if quick else 12), add)
+    if case is THREE:
+        _without_drift(case, write("steady", case.phases[:1], 20 if quick else 40), add, host, rounds=2 if quick else 4)
+    _with_drift(case, write("drifting", case.phases[: 2 if quick else None], 32 if quick else FILES), add, host)
+
+
+def _with_drift(case: Case, data: Drifting, add: _Adding, host: Host) -> None:
+    """Measure fixed plans and the optimizer over all phases."""
+    fixed = {plan: run(data, plan, host) for plan in dict.fromkeys((*case.plans.values(), *case.others))}
     auto = run(data, AUTO, host)
-    same = [*fixed.values(), auto]
-    assert all(other.sums == auto.sums for other in same), "plans disagree"
+    assert all(other.sums == auto.sums for other in fixed.values()), "plans disagree"
     phases = range(len(data.phases))
     best = {phase: min(fixed, key=lambda plan: fixed[plan].work([phase])) for phase in phases}
     ideal = sum(fixed[plan].work([phase]) for phase, plan in best.items())
     changes = sum(one.plan != other.plan for one, other in itertools.pairwise(auto.batches))
-    wanted = len(data.phases) - 1
-    figures["rows"].append(
-        {
-            "case": f"{case.name}: changes of plan by auto",
-            "ours": changes,
-            "target": wanted,
-            "verdict": "met" if changes >= wanted else "missed",
-        }
-    )
+    add.count("changes of plan by auto", changes, replace(case, phases=tuple(data.phases)).changes)
     add("auto's work to the best plan of each phase", auto.work(phases), {"best": ideal}, "s", "work", is_most=True)
-    start = case.plans[first]
-    wrong = [phase for phase, rare in enumerate(data.phases) if rare == last]
-    add("in phases in which the first plan is wrong", auto.rate(wrong), {"first plan": fixed[start].rate(wrong)},
+    wrong = [phase for phase, rare in enumerate(data.phases) if case.plans[rare] != case.first]
+    add("in phases in which the first plan is wrong", auto.rate(wrong), {"first plan": fixed[case.first].rate(wrong)},
         "tuples/s", "throughput")  # fmt: skip
-    figures["panels"].append(_panel(case, {**fixed, AUTO: auto}))
-    figures["notes"] += [f"{case.name}, {AUTO}: {decision}" for decision in auto.decisions]
-    for plan, each in {**fixed, AUTO: auto}.items():
-        by_phase = "; ".join(
-            f"{data.phases[phase]} rare: {each.rate([phase]):,.0f} tuples/s, {each.work([phase]):.1f} s of work"
-            for phase in phases
+    runs = {**fixed, AUTO: auto}
+    add.draw(_panel(case, runs))
+    add.note(*(f"{AUTO}: {decision}" for decision in auto.decisions))
+    for plan, each in runs.items():
+        said = (
+            f"{rare or 'none'} rare: {each.rate([phase]):,.0f} tuples/s, {each.work([phase]):.1f} s of work"
+            for phase, rare in enumerate(data.phases)
         )
-        figures["notes"].append(f"{case.name}, {plan}: {by_phase}")
-    shutil.rmtree(data.folder)
-    _without_drift(case, write("steady", (first,), 20 if quick else 60), add, host, rounds=2 if quick else 3)
+        add.note(f"{plan}: {'; '.join(said)}")
 
 
 def _without_drift(case: Case, data: Drifting, add: _Adding, host: Host, *, rounds: int) -> None:
     """Measure the plan that stays right: fixed, watched by the optimizer, and as joins of two inputs each, in turn."""
-    plan = case.plans[case.phases[0]]
+    plan = case.first
     runs: dict[str, list[Run]] = {plan: [], AUTO: [], BINARY: []}
     for turn in range(rounds):
         for name in list(runs) if turn % 2 else list(runs)[::-1]:
@@ -218,7 +239,7 @@ def _without_drift(case: Case, data: Drifting, add: _Adding, host: Host, *, roun
 
 def _beside_spark(case: Case, data: Drifting, add: _Adding) -> None:
     """Measure the plan that is right, and Spark's joins in the same order."""
-    mine = run(data, case.plans[case.phases[0]], "spark")
+    mine = run(data, case.first, "spark")
     theirs = peer(data)
     check_equal(case.name, Outcome(0.0, (), {"met": mine.sums}), theirs)
     part = len(data.streams) * data.per_file
@@ -312,6 +333,19 @@ class _Adding:
         row |= {"target": limit, "verdict": verdict}
         self._figures["rows"].append(row)
         self._figures["cases"].setdefault(self._case, {})[what] = row
+
+    def count(self, what: str, ours: int, target: int) -> None:
+        """Add a number that should be at least as large as a target."""
+        verdict = "met" if ours >= target else "missed"
+        self._figures["rows"].append(
+            {"case": f"{self._case}: {what}", "ours": ours, "target": target, "verdict": verdict}
+        )
+
+    def note(self, *lines: str) -> None:
+        self._figures["notes"] += [f"{self._case}, {line}" for line in lines]
+
+    def draw(self, panel: Panel) -> None:
+        self._figures["panels"].append(panel)
 
 
 def _panel(case: Case, runs: Mapping[str, Run]) -> Panel:
