@@ -1,7 +1,8 @@
 """The processor time of a join of three streams as one operator, beside joins of two inputs each, in one process.
 
 Both get the same pages, of streams with a common key; the first one rarely has a key of the others. The one operator
-also reports what it did after each second of event time, with samples of its keys, as it does for the optimizer.
+also reports what it did after each second of event time, and now and then samples of its keys, as it does with a fixed
+plan.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ WINDOW = Extent(span=5_000_000)
 RESULT = ("k", "va", "vb", "vc", TS)
 #: Tuples of a stream in a second, partners of a tuple in a window, the share of the rare stream that has any.
 PER_SECOND, MATCHES, SHARE = 20_000, 8, 0.02
+
+#: Seconds between samples of keys.
+SAMPLED = 10
 
 #: A page of a port; or, without a port, the end of a second.
 Step = tuple[int | None, Page | None]
@@ -72,7 +76,7 @@ def box(steps: list[Step]) -> int:
             second += 1
             for each in range(3):
                 operator.on_punctuation(each, Punctuation(second * 1_000_000))
-            operator.seen(sample=second % 2 == 0)
+            operator.seen(sample=second % SAMPLED == 0)
         else:
             count += _rows(operator.on_page(port, page))
     return count

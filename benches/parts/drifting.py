@@ -25,16 +25,17 @@ from benches.parts.comparison import Difference, compare
 COLUMNS = "at TIMESTAMP, k BIGINT, v BIGINT"
 #: Event time of a file, of the windows, and of the life of a key.
 FILE_S, WINDOW_S, LIFE_S = 1, 5, 20
-#: A condition that takes long: whether a number is even.
-CONDITION = "headrace.testing.migrations:is_kept_slowly"
+#: Functions of the user that are conditions, one that takes long and one that does not, and the same in SQL.
+SLOW, FAST = "headrace.testing.conditions:is_even", "headrace.testing.conditions:is_round"
+CONDITIONS = {SLOW: "% 2 = 0", FAST: "% 10 = 0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Drifting:
     """Streams in files of one second each, in folders by their names: `files` for each phase.
 
-    A phase names the two streams that rarely have a key in common; if it names none, all often do. If the query is
-    `conditioned`, it tests tuples of the first stream with a function of the user that takes long.
+    A phase names the two streams that rarely have a key in common; if it names none, all often do. `condition`
+    names one of CONDITIONS by which the query tests tuples of the first stream, if any.
     """
 
     folder: Path
@@ -42,7 +43,7 @@ class Drifting:
     phases: Sequence[str]
     files: int
     per_file: int
-    conditioned: bool = False
+    condition: str = ""
 
     @property
     def rows(self) -> int:
@@ -64,8 +65,8 @@ class Drifting:
         joins = [f"JOIN {name} {window} ON {first}.k = {name}.k" for name in self.streams[1:]]
         columns = ", ".join(f"{name}.v AS v{name}" for name in self.streams)
         query = f"CREATE QUERY met AS SELECT {first}.k AS k, {columns} FROM {first} {window} {' '.join(joins)}"
-        if self.conditioned:
-            streams.append(f"CREATE FUNCTION kept(BIGINT) RETURNS BOOLEAN FROM PYTHON '{CONDITION}'")
+        if self.condition:
+            streams.append(f"CREATE FUNCTION kept(BIGINT) RETURNS BOOLEAN FROM PYTHON '{self.condition}'")
             query += f" WHERE kept({first}.v)"
         return ";\n".join([*streams, f"{query} INTO FILES (path '{out}')"])
 
@@ -87,7 +88,7 @@ class Drifting:
         times = ", ".join(f"{name}.at" for name in self.streams)
         columns = ", ".join(f"{name}.v AS v{name}" for name in self.streams)
         near = f"greatest({times}) - least({times}) <= INTERVAL {WINDOW_S} SECONDS"
-        near += f" AND {first}.v % 2 = 0" if self.conditioned else ""
+        near += f" AND {first}.v {CONDITIONS[self.condition]}" if self.condition else ""
         with duckdb.connect() as connection:
             reference = f"SELECT k, {columns} FROM {tables} WHERE {near}"
             return compare(connection, reference, sorted(results.glob("[!.]*.parquet")))

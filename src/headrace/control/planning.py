@@ -49,6 +49,8 @@ COSTS = Costs(
 )
 #: The shortest and longest time between two looks, and the first (microseconds).
 _SHORTEST, _LONGEST, _FIRST = 2 * SECOND, 60 * SECOND, 10 * SECOND
+#: The shortest time if the data have drifted; joins of more inputs take longer to search.
+_SOONEST, _FEW_INPUTS = SECOND // 2, 6
 
 
 class View(Struct, frozen=True):
@@ -140,23 +142,22 @@ def _after(
     limits = limits_of(box, situation, seen)
     is_auto = is_automatic(situation.running, box)
     is_short = is_near(_size(box, seen, situation), limits.memory)
-    if not _is_due(memory, time, is_auto=is_auto, is_short=is_short) or seen.tree is None:
+    soonest = _SOONEST if has_drifted and box.shape.ports <= _FEW_INPUTS else _SHORTEST
+    if not _is_due(memory, time, soonest if is_auto else _FIRST, is_short=is_short) or seen.tree is None:
         return memory, [], []
     found, commands, decisions = _look(memory, name, box, seen.tree, limits, situation)
     return replace(found, drift=Drift.since(seen), has_drifted=False), commands, decisions
 
 
-def _is_due(memory: BoxMemory, time: int, *, is_auto: bool, is_short: bool) -> bool:
+def _is_due(memory: BoxMemory, time: int, soonest: int, *, is_short: bool) -> bool:
     if sum(memory.tally.taken) < FEW or not memory.tally.samples:
         return False
     period = memory.sampling.period
-    shortest = _SHORTEST if is_auto else _FIRST
-    if is_auto and memory.choice.confirming is not None:
+    if memory.choice.confirming is not None and soonest < _FIRST:
+        soonest = min(soonest, round(memory.choice.confirming * SECOND))
         period = min(period, round(memory.choice.confirming * SECOND))
-        shortest = min(shortest, period)
-    if is_short or memory.waiting.is_ramp or memory.has_drifted:
-        period = shortest
-    return time - memory.looked >= max(period, shortest)
+    is_urgent = is_short or memory.waiting.is_ramp or memory.has_drifted
+    return time - memory.looked >= (soonest if is_urgent else max(period, soonest))
 
 
 def _look(

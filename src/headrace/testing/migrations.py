@@ -76,11 +76,6 @@ def is_kept(value: int) -> bool:
     return value != 1
 
 
-def is_kept_slowly(value: int) -> bool:
-    """Return whether a value is even; takes about ten microseconds, like a look at a text or a model."""
-    return sum(map(value.__and__, [1] * 200)) == 0
-
-
 @dataclass(frozen=True, slots=True)
 class Tuple:
     """A tuple that was taken: its port, timestamp and values."""

@@ -84,7 +84,7 @@ _GRAPH_STAYS_SET = (
 
 
 #: In the first micro-batch of each such period, joins of several inputs report samples of their keys, in all buckets.
-SAMPLED_EVERY = 2 * SECOND
+SAMPLED_EVERY = SECOND
 #: The period if no plan may change by itself: then only people ask.
 SAMPLED_SELDOM = 10 * SECOND
 

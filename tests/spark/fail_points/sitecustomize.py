@@ -104,7 +104,7 @@ def die_if_moved(delivery, batch, reports, *arguments):
 def hurry():
     """Let the optimizer look at plans ten times per second, change them for any gain, and build a row at a time."""
     module: Any = planning  # its names are replaced
-    module._SHORTEST = buckets.SAMPLED_EVERY = SECOND // 10
+    module._SHORTEST = module._SOONEST = buckets.SAMPLED_EVERY = SECOND // 10
     plan_choice.CONFIRMING = 0.1
     module.BoxMemory = partial(module.BoxMemory, sampling=Sampling(SECOND // 10, SECOND, SECOND // 10))
     module.FEW = 20
