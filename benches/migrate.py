@@ -2,7 +2,9 @@
 
 A join of three streams has windows that keep everything. When its state has the size, a file of each stream comes at
 regular times, so that the deployment is busy for about half of the time. Then the plan changes, at once or stepwise.
-Results of each run are compared with DuckDB's, as multisets.
+The longest micro-batch counts of those in which the change is under way and of three more, which use the new states for
+the first time; the longest of all others is noted beside it. Results of each run are compared with DuckDB's, as
+multisets.
 
 Plain Spark cannot change a running query. What it leaves is to stop, and to start another query that replays the
 window: no results come meanwhile. The time is that of its joins over the same files.
@@ -42,6 +44,8 @@ TEXT, ROW = 100, 140
 PER_TICK, PER_FILL = 2000, 40_000
 #: Ticks before the change, and after it.
 BEFORE, AFTER = 15, 25
+#: Micro-batches after a change that belong to it: they use the new states for the first time.
+FIRST_USES = 3
 #: How much longer a micro-batch may last for a portion, and the largest ratio to the median beside that.
 PORTION_MS, TARGET = 50.0, 1.5
 Host = Literal["spark", "local"]
@@ -49,13 +53,17 @@ Host = Literal["spark", "local"]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Milliseconds of micro-batches before the change, from it on, and what the list of changes says."""
+    """Milliseconds of micro-batches before the change, from it on, and what the list of changes says.
+
+    `longest_ms` is the longest micro-batch of the change, `calm_ms` the longest of all others.
+    """
 
     before: tuple[float, ...]
     after: tuple[float, ...]
     state_mb: float
     batches: int
     longest_ms: float
+    calm_ms: float
     built: int
     missing: int
     excess: int
@@ -106,7 +114,7 @@ def _measure(size: int, folder: Path, figures: dict[str, Any], host: Host, *, wi
         )
         figures["notes"].append(
             f"{size} MB, {how.lower()}: {each.state_mb:.0f} MB of input rows held, {each.built:,} rows built in "
-            f"{each.batches} micro-batches"
+            f"{each.batches} micro-batches; longest micro-batch without a change {each.calm_ms:.0f} ms"
         )
         figures["cases"][f"{size} MB, {how.lower()}"] = {name: getattr(each, name) for name in Run.__slots__}
     if with_spark:
@@ -153,12 +161,14 @@ def run(folder: Path, files: Mapping[str, Sequence[Path]], how: str, host: Host)
     times = [_ms(moment) for moment in moments]
     held = max(sum(port.bytes for box in each.observation.boxes.values() for port in box.ports) for each in moments)
     difference = _check(folder)
+    ended = min(last, changed + migrated.batches + FIRST_USES)
     return Run(
         tuple(times[changed - BEFORE : changed]),
         tuple(times[changed:last]),
         held / 1e6,
         migrated.batches,
-        max(times[changed:last]),
+        max(times[changed:ended]),
+        max(times[changed - BEFORE : changed] + times[ended:last]),
         migrated.built,
         difference[0],
         difference[1],
