@@ -49,8 +49,10 @@ COSTS = Costs(
 )
 #: The shortest and longest time between two looks, and the first (microseconds).
 _SHORTEST, _LONGEST, _FIRST = 2 * SECOND, 60 * SECOND, 10 * SECOND
-#: The shortest time if the data have drifted; joins of more inputs take longer to search.
+#: The shortest time while the data drift; joins of more inputs take longer to search.
 _SOONEST, _FEW_INPUTS = SECOND // 2, 6
+#: A drift lasts at least so long: samples of keys follow it as old rows leave the windows.
+_DRIFTING = 5 * SECOND
 
 
 class View(Struct, frozen=True):
@@ -75,12 +77,16 @@ class BoxMemory(Struct, frozen=True):
     sampling: Sampling = Sampling(_SHORTEST, _LONGEST, _FIRST)
     waiting: Waiting = Waiting()
     drift: Drift = Drift()
-    has_drifted: bool = False
+    drifted: int | None = None  # when a micro-batch last differed from the last look by far
     choice: ChoiceMemory = ChoiceMemory()
     calibration: Calibration = Calibration()
     learned: Mapping[int, float] = {}
     changing: int | None = None
     view: View | None = None
+
+    def is_drifting(self, time: int) -> bool:
+        """Return whether the data have differed from those of a look lately."""
+        return self.drifted is not None and time - self.drifted < _DRIFTING
 
 
 class PlanningMemory(Struct, frozen=True):
@@ -126,12 +132,13 @@ def _after(
         return replace(memory, since=time, looked=time), [], []
     tally = memory.tally.after(seen, (time - memory.since) / SECOND)
     waiting = memory.waiting.after(_waits(box, situation), time)
-    drifts = memory.drift.is_over(seen)
-    if drifts and not memory.has_drifted:  # what was counted before is of other data
-        tally = memory.tally.begun_again(keeps_samples=True).after(seen, (time - memory.since) / SECOND)
+    drifted = memory.drifted
+    if memory.drift.is_over(seen):
+        if not memory.is_drifting(time):  # what was counted before is of other data
+            tally = memory.tally.begun_again(keeps_samples=True).after(seen, (time - memory.since) / SECOND)
+        drifted = time
     drift = memory.drift.with_more(Drift.since(seen))
-    has_drifted = memory.has_drifted or drifts
-    memory = replace(memory, tally=tally, since=time, waiting=waiting, drift=drift, has_drifted=has_drifted)
+    memory = replace(memory, tally=tally, since=time, waiting=waiting, drift=drift, drifted=drifted)
     used = situation.running.trees.get(name)
     if seen.migration is not None or (used is not None and seen.number < used.number):
         return replace(memory, changing=memory.changing or time), [], []
@@ -142,11 +149,11 @@ def _after(
     limits = limits_of(box, situation, seen)
     is_auto = is_automatic(situation.running, box)
     is_short = is_near(_size(box, seen, situation), limits.memory)
-    soonest = _SOONEST if has_drifted and box.shape.ports <= _FEW_INPUTS else _SHORTEST
+    soonest = _SOONEST if memory.is_drifting(time) and box.shape.ports <= _FEW_INPUTS else _SHORTEST
     if not _is_due(memory, time, soonest if is_auto else _FIRST, is_short=is_short) or seen.tree is None:
         return memory, [], []
     found, commands, decisions = _look(memory, name, box, seen.tree, limits, situation)
-    return replace(found, drift=Drift.since(seen), has_drifted=False), commands, decisions
+    return replace(found, drift=Drift.since(seen)), commands, decisions
 
 
 def _is_due(memory: BoxMemory, time: int, soonest: int, *, is_short: bool) -> bool:
@@ -156,7 +163,7 @@ def _is_due(memory: BoxMemory, time: int, soonest: int, *, is_short: bool) -> bo
     if memory.choice.confirming is not None and soonest < _FIRST:
         soonest = min(soonest, round(memory.choice.confirming * SECOND))
         period = min(period, round(memory.choice.confirming * SECOND))
-    is_urgent = is_short or memory.waiting.is_ramp or memory.has_drifted
+    is_urgent = is_short or memory.waiting.is_ramp or memory.is_drifting(time)
     return time - memory.looked >= (soonest if is_urgent else max(period, soonest))
 
 
@@ -189,7 +196,7 @@ def _look(
             work=tally.busy / max(tally.seconds, 1e-9) + _stored(model, running),
             predicted=_predicted(memory, box, tally, tree),
             scarce_memory=is_near(running.memory, limits.memory),
-            has_drifted=memory.has_drifted,
+            is_drifting=memory.is_drifting(time),
         ),
     )
     way = way_to(outcome.best)

@@ -30,8 +30,10 @@ RETURN, HORIZON = 2.0, 30.0
 CONFIRMING = 4.0
 #: A change that pays off this soon (seconds) may go to another plan than the one that won before.
 CHEAP = 0.5
-#: The shortest time between two changes: seconds, and times the duration of the last change.
-PAUSE, PAUSE_TIMES = 10.0, 10.0
+#: The shortest time between two changes: times its price, so that changes take a hundredth of the time at most, within
+#: these seconds; and times the duration of the last change.
+PRICES, LEAST_PAUSE, PAUSE = 100.0, 1.0, 10.0
+PAUSE_TIMES = 10.0
 #: A prediction is wrong if the work is more than so many times as much; its plan is barred for this time (seconds).
 WRONG, BARRED = 2.0, 300.0
 #: At so many looks running.
@@ -47,7 +49,7 @@ class Look(Struct, frozen=True):
 
     `price` returns the seconds of work of a change to a plan. `work` is what the running plan has taken per second
     since the last look (None: too few tuples), `predicted` what would be expected of it by samples of keys alone.
-    `has_drifted` if the data differ by far more than chance allows from those of the last look.
+    `is_drifting` if the data differ by far more than chance allows from those of a look some seconds ago.
     """
 
     time: int
@@ -59,7 +61,7 @@ class Look(Struct, frozen=True):
     work: float | None = None
     predicted: float = 0.0
     scarce_memory: bool = False
-    has_drifted: bool = False
+    is_drifting: bool = False
 
 
 class ChoiceMemory(Struct, frozen=True):
@@ -179,7 +181,7 @@ def _patience(look: Look, saved: float, price: float) -> float:
 
     Without a drift of the data the two looks might see the same noise, so they are further apart.
     """
-    return min(CONFIRMING, price / saved) if look.has_drifted and saved > 0 else CONFIRMING
+    return min(CONFIRMING, price / saved) if look.is_drifting and saved > 0 else CONFIRMING
 
 
 def _hindrance(memory: ChoiceMemory, look: Look, saved: float, price: float, *, must: bool, is_second: bool) -> str:
@@ -189,7 +191,8 @@ def _hindrance(memory: ChoiceMemory, look: Look, saved: float, price: float, *, 
     if not must and saved * memory.horizon < RETURN * price:
         return f"the change takes {price:.2f} s of work, and pays off only after {price / saved:.0f} s"
     if memory.changed is not None:
-        rest = max(PAUSE, PAUSE_TIMES * memory.lasted) - (look.time - memory.changed) / SECOND
+        pause = min(PAUSE, max(LEAST_PAUSE, PRICES * price))
+        rest = max(pause, PAUSE_TIMES * memory.lasted) - (look.time - memory.changed) / SECOND
         if rest > 0:
             return f"the plan has just changed; {rest:.0f} s to wait"
     return ""

@@ -21,6 +21,9 @@ NEAR = 0.8
 GROWTHS, APART = 5, SECOND
 #: How many times as much, or as little, is a drift; and how many tuples must have been counted to tell.
 DRIFT, COUNTED = 1.5, 100
+#: So many standard deviations are no chance, of tuples and of matches; these come in clusters, as a tuple finds many
+#: partners or none.
+TUPLES, MATCHES = 3, 6
 
 
 class Waiting(Struct, frozen=True):
@@ -71,18 +74,18 @@ class Drift(Struct, frozen=True):
         total = sum(port.taken for port in seen.ports)
         if total >= COUNTED and self.shares:
             for share, port in zip(self.shares, seen.ports, strict=True):
-                if _differs(port.taken, share * total):
+                if _differs(port.taken, share * total, TUPLES):
                     return True
         return any(
             step.searched >= COUNTED
             and name in self.matches
-            and _differs(step.matched, self.matches[name] * step.searched)
+            and _differs(step.matched, self.matches[name] * step.searched, MATCHES)
             for name, step in seen.steps.items()
         )
 
 
-def _differs(count: float, expected: float) -> bool:
-    chance = 3 * math.sqrt(expected + 1)
+def _differs(count: float, expected: float, deviations: int) -> bool:
+    chance = deviations * math.sqrt(expected + 1)
     return count > DRIFT * expected + chance or count < expected / DRIFT - chance
 
 

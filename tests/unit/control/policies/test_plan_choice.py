@@ -20,7 +20,7 @@ def look(seconds, running, *plans, price=0.1, limits=None, signature=(1,), work=
         signature=signature,
         work=work,
         predicted=predicted,
-        has_drifted=drifted,
+        is_drifting=drifted,
     )
 
 
@@ -94,6 +94,15 @@ def test_the_next_change_waits_ten_times_as_long_as_the_last_one_took():
     other, back = Plan(LEFT, 1.0, 20.0), Plan(RIGHT, 0.4, 20.0)
     changes, _, _ = run(*(look(s, other, back, signature=(9,)) for s in (30, 40, 49, 51)), memory=memory)
     assert changes == [51]
+
+
+def test_a_change_that_costs_nothing_may_follow_another_after_a_second():
+    bad, good = Plan(MJOIN, 1.0, 10.0), Plan(LEFT, 0.5, 20.0)
+    _, memory, _ = run(look(10, bad, good), look(20, bad, good))
+    other, back = Plan(LEFT, 1.0, 20.0), Plan(RIGHT, 0.4, 20.0)
+    for price, expected in ((0.001, [21]), (0.03, [23]), (0.2, [30])):
+        looks = (look(20.5 + s / 2, other, back, price=price, signature=(9,)) for s in range(20))
+        assert run(*looks, memory=memory)[0][:1] == expected
 
 
 def test_a_plan_whose_limits_are_exceeded_is_left_though_the_next_one_works_more():
