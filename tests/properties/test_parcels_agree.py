@@ -43,7 +43,14 @@ SESSIONS = (
     "SELECT item, max(c) AS m, count(*) AS k "
     "FROM (SELECT item, count(*) AS c FROM bids [SESSION 3 SECONDS] GROUP BY item) [RANGE 4 SECONDS] GROUP BY item",
 )
+#: Joins that keep the last tuples of each key.
+ROWS_JOINS = (
+    "SELECT b.item, b.n, a.n AS m FROM bids [PARTITION BY item ROWS 3] AS b JOIN asks [PARTITION BY item ROWS 2] AS a "
+    "ON b.item = a.item",
+    "SELECT b.item, b.n, m.n AS m FROM bids [NOW] AS b JOIN moves [PARTITION BY item ROWS 1] AS m ON b.item = m.item",
+)
 SHAPES = {
+    "rows_joins": st.sampled_from(ROWS_JOINS),
     "ranks": queries.ranks(),
     "tops": queries.tops(),
     "deduplications": queries.deduplications(),
