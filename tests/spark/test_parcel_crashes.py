@@ -56,6 +56,7 @@ def joins(frames: dict[str, pl.DataFrame]) -> dict[str, list]:
     return {query: multiset(rows.to_dicts()) for query, rows in shown.items()}
 
 
+@pytest.mark.timeout(600)
 def test_killing_drivers_and_workers_while_parcels_move_loses_and_repeats_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from headrace.commands.parcel_groups import ParcelGroup, parcel_groups
 from headrace.commands.running import Running
 from headrace.control.decisions import GatherParcel, KeepParcels, MoveParcels, SplitParcel
 from headrace.control.parcel_loads import ParcelLoads
-from headrace.control.policies.heavy_keys import Change, Heavy, heavy_keys
+from headrace.control.policies.heavy_keys import Change, Heavy, heavy_keys, is_worth_splitting
 from headrace.control.policies.rebalance import Balance, Look, Movables, Move, Processor, is_uneven, rebalance
 from headrace.graph.graph import VertexId
 from headrace.model.time import SECOND
@@ -148,7 +148,19 @@ class Balancer:
         for report in reports:
             held = sum(report.vertices[name].state_bytes for name in group.vertices if name in report.vertices)
             sizes |= {note.bucket: held / len(report.buckets) for note in report.buckets}
-        return Movables(loads, places, sizes, split, bool(group.joins), group.hindrance is None)
+        return Movables(loads, places, sizes, split, self._splittable(group, loads), group.hindrance is None)
+
+    def _splittable(self, group: ParcelGroup, parcels: Iterable[int]) -> frozenset[int]:
+        """Return the parcels of a group that its joins should have in several buckets if they are too heavy."""
+        if not group.joins:
+            return frozenset()
+        return frozenset(
+            parcel
+            for parcel in parcels
+            if all(
+                is_worth_splitting(self.loads.by_port(ports, parcel), len(self._busy)) for ports in group.joins.values()
+            )
+        )
 
     def _kept(self, look: Look, groups: Mapping[str, ParcelGroup]) -> list[ParcelDecision]:
         """Say once why parcels stay although the loads differ."""

@@ -58,9 +58,13 @@ class ParcelLoads:
         if self._totals[route] < _LEAST:
             del self._totals[route], self._rates[route]
 
+    def by_port(self, ports: Sequence[Sequence[str]], parcel: int) -> list[float]:
+        """Return the tuples a second of a parcel that come to each port, given the routes of each."""
+        return [sum(self._rates.get(route, {}).get(parcel, 0.0) for route in routes) for routes in ports]
+
     def heaviest_port(self, ports: Sequence[Sequence[str]], parcel: int) -> int:
-        """Return the port, given the routes of each, by which most tuples of a parcel come; the first if none do."""
-        rates = [sum(self._rates.get(route, {}).get(parcel, 0.0) for route in routes) for routes in ports]
+        """Return the port to which most tuples of a parcel come; the first if none do."""
+        rates = self.by_port(ports, parcel)
         return rates.index(max(rates))
 
     def of(self, group: ParcelGroup) -> tuple[Mapping[int, float], float]:

@@ -12,6 +12,7 @@ from headrace.commands.running import Running
 from headrace.commands.settings import Balancing
 from headrace.control.balancing import Balancer, ParcelDecision
 from headrace.control.decisions import GatherParcel, KeepParcels, MoveParcels, SplitParcel
+from headrace.control.policies.heavy_keys import is_worth_splitting
 from headrace.engine.statistics import VertexCounts
 from headrace.hosts.local import LocalDeployment
 from headrace.model.time import SECOND
@@ -19,10 +20,10 @@ from headrace.session import Session
 from headrace.worker.wire import BucketNote, ParcelCounts, Report, TaskCounts
 
 BUCKETS = (3, 5)
-STREAM = "CREATE STREAM s (k INT, v INT) FROM MEMORY;"
+STREAM = "CREATE STREAM s (k INT, v INT) FROM MEMORY; CREATE STREAM t (k INT, v INT) FROM MEMORY;"
 COUNTS = "CREATE QUERY counts AS SELECT k, count(*) AS n FROM s [RANGE 2 SECONDS] GROUP BY k INTO MEMORY;"
 WHOLE = "CREATE QUERY whole{} AS SELECT sum(v + {}) AS n FROM s [RANGE 2 SECONDS] INTO MEMORY;"
-JOINED = """CREATE QUERY joined AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a JOIN s [RANGE 1 SECOND] AS b
+JOINED = """CREATE QUERY joined AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a JOIN t [RANGE 1 SECOND] AS b
 ON a.k = b.k INTO MEMORY;"""
 PADDED = """CREATE QUERY padded AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a
 LEFT JOIN s [RANGE 2 SECONDS] AS b ON a.k = b.k INTO MEMORY;"""
@@ -64,7 +65,7 @@ def simulate(
             route: ParcelCounts(sum(counts.values()), list(counts.items()))
             for group in groups
             if group.is_keyed
-            for route in group.routes
+            for route in group.routes[:1]  # the tuples of other streams are few
         }
         tasks = [TaskCounts(parcels=parcels)]
         first = Report(buckets=reports[0].buckets, time=reports[0].time, vertices=reports[0].vertices,
@@ -162,8 +163,24 @@ def test_a_key_that_fits_a_processor_is_not_split() -> None:
 
 def test_a_join_whose_readers_cannot_move_is_split() -> None:
     counts = dict.fromkeys(range(64), 10) | {5: 270}
-    text = PADDED.replace("FROM s", "FROM (SELECT x.k FROM s [RANGE 2 SECONDS] AS x JOIN s [RANGE 1 SECOND] AS y "
+    text = PADDED.replace("FROM s", "FROM (SELECT x.k FROM s [RANGE 2 SECONDS] AS x JOIN t [RANGE 1 SECOND] AS y "
                           "ON x.k = y.k)", 1)  # fmt: skip
     running, decisions = simulate(Balancer(), running_of(text), counts, 30, (1, 2, 3, 4, 5, 6, 7))
     assert [type(decision) for decision in decisions if not isinstance(decision, KeepParcels)][:1] == [SplitParcel]
     assert any(allotment.splits for allotment in running.allotments.values())
+
+
+@pytest.mark.parametrize(
+    ("rates", "buckets", "is_worth"),
+    [
+        ([30.0, 0.1], 8, True),
+        ([30.0, 4.0], 8, True),
+        ([30.0, 10.0], 8, False),  # seven copies of each of the ten are more than all tuples
+        ([30.0, 10.0], 2, True),
+        ([30.0, 30.0], 2, False),
+        ([30.0, 30.0], 8, False),
+        ([0.0, 0.0], 8, True),
+    ],
+)
+def test_a_split_is_worth_while_if_few_tuples_are_copied(rates: list[float], buckets: int, *, is_worth: bool) -> None:
+    assert is_worth_splitting(rates, buckets) == is_worth

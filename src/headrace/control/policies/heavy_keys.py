@@ -7,7 +7,7 @@ buckets. What processors do beside that does not count: it is the same for all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -18,10 +18,22 @@ from headrace.model.time import SECOND
 HEAVY = 1.2
 #: and gathered if it has become this small: then a bucket has room for it whatever else it has.
 LIGHT = 0.4
+#: A bucket must have at most this part of the tuples of a parcel that is split.
+LESS = 0.65
 #: If the fair share is less load than this, it says nothing.
 IDLE = 0.02
 #: Both must last so long (microseconds).
 SPLIT_AFTER, GATHERED_AFTER = 2 * SECOND, 10 * SECOND
+
+
+def is_worth_splitting(rates: Sequence[float], buckets: int) -> bool:
+    """Return whether a parcel may be split, given the tuples of each input: the most of one are dealt, others copied.
+
+    The copies must be no more than its tuples are, and each bucket must have far fewer.
+    """
+    total, dealt = sum(rates), max(rates)
+    copied = total - dealt
+    return (buckets - 1) * copied <= total and dealt / buckets + copied <= LESS * total
 
 
 class Heavy(Struct, frozen=True):
@@ -51,8 +63,8 @@ def heavy_keys(memory: Heavy, look: Look) -> tuple[Heavy, Change | None]:
     due: list[Change] = []
     since: dict[tuple[str, int], int] = {}
     for name, group in look.groups.items():
-        can_split = group.can_split and is_busy
-        heavy = {parcel: load for parcel, load in group.loads.items() if can_split and load >= HEAVY * share}
+        candidates = group.splittable if is_busy else ()
+        heavy = {parcel: group.loads[parcel] for parcel in candidates if group.loads[parcel] >= HEAVY * share}
         light = {parcel: load for parcel, load in group.split.items() if load <= LIGHT * share}
         for parcel, load in (heavy | light).items():
             began = since[name, parcel] = memory.since.get((name, parcel), look.time)

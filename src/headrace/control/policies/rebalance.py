@@ -42,14 +42,14 @@ class Movables(Struct, frozen=True):
     """The parcels of a group that can move: their loads and their buckets, and the bytes of state of each bucket.
 
     `split` are the loads of those that are in several buckets. They stay, as other parcels do of a group that is not
-    `movable`.
+    `movable`. `splittable` are those for which it would be worth while.
     """
 
     loads: Mapping[int, float]
     places: Mapping[int, int]
     bytes: Mapping[int, float] = {}
     split: Mapping[int, float] = {}
-    can_split: bool = False
+    splittable: frozenset[int] = frozenset()
     movable: bool = True
 
 
