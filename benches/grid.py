@@ -169,7 +169,7 @@ def run(case: Case, folder: Path, host: str, buckets: int | None, mode: str) -> 
     return Run(processor, tuple(_seconds(moments)))
 
 
-def delay_ms(mode: str) -> float:
+def delay_ms(mode: str, host: Literal["spark", "local"] = "spark") -> float:
     """Return how much later than its last tuple a result is delivered, as the median of all results."""
     window, value = f"[RANGE {WINDOW_S} SECONDS]", f"'uniform(1, {RATE * WINDOW_S})'"
     columns = {"a": ("x",), "b": ("x", "y"), "c": ("y",)}
@@ -183,7 +183,10 @@ def delay_ms(mode: str) -> float:
         f"JOIN c {window} AS c ON b.y = c.y INTO MEMORY"
     )
     delays: list[float] = []
-    with tempfile.TemporaryDirectory(prefix="grid-delay-") as name, Session(Path(name) / "checkpoint") as session:
+    with (
+        tempfile.TemporaryDirectory(prefix="grid-delay-") as name,
+        Session(Path(name) / "checkpoint", host=host) as session,
+    ):
         deployment, began = session.deployment, time.monotonic()
 
         def take(batch: int, pages: Sequence[Page]) -> None:
@@ -196,6 +199,8 @@ def delay_ms(mode: str) -> float:
         began = time.monotonic()
         while time.monotonic() - began < SECONDS:
             time.sleep(0.1)
+            if isinstance(deployment, LocalDeployment):
+                deployment.step()
     return statistics.median(delays)
 
 
