@@ -28,6 +28,7 @@ CREATE QUERY firsts AS SELECT DISTINCT ON (k) k, v FROM c [RANGE 10 SECONDS]
 CREATE QUERY best AS SELECT k, v, row_number() OVER (PARTITION BY k, window_start, window_end ORDER BY v DESC) AS place
   FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(at), INTERVAL '10' SECOND)) QUALIFY place <= 2
   INTO FILES (path '{out}/best', format 'parquet');
+ALTER SYSTEM SET grid = 'on';
 CREATE QUERY apart AS SELECT x.v AS a, y.v AS b, z.v AS c FROM (SELECT v FROM a WHERE v < 300) [RANGE 30 SECONDS] AS x
   JOIN (SELECT k, v FROM b WHERE v < 300) [RANGE 20 SECONDS] AS y ON x.v % 20 = y.v % 20
   JOIN (SELECT k, v FROM c WHERE v < 300) [RANGE 40 SECONDS] AS z ON y.k = z.k % 8

@@ -10,10 +10,8 @@ from headrace.model.grid import Grid
 from headrace.operators.specs import Join, MultiJoin
 from headrace.plan import nodes
 
-#: With more buckets than this, tuples are copied only where known rates say that it pays.
-FEW_BUCKETS = 8
-#: What it costs to exchange a joined row, in copies of a tuple.
-EXCHANGED = 4.0
+#: What it costs to exchange a joined row, in copies of a tuple, as measured on Spark.
+EXCHANGED = 1.25
 #: The weight of the busiest input is at most so many times that of the least busy one.
 _GREATEST = 64
 
@@ -45,15 +43,15 @@ class GridChoice:
         measured = self._rates()
         rates = [_rate(part, measured) for part in box.inputs]
         known = [rate for rate in rates if rate is not None]
-        weights = _weights(known) if len(known) == len(rates) else (1,) * len(rates)
+        if len(known) < len(rates):
+            known = [1.0] * len(rates)
+        weights = _weights(known)
         if self._mode == "on" or self._pays(box, weights, known):
             return weights
         return ()
 
     def _pays(self, box: nodes.MultiJoin, weights: tuple[int, ...], rates: list[float]) -> bool:
-        """Return whether copies should cost less than exchanges."""
-        if len(rates) < len(weights):
-            return self._buckets <= FEW_BUCKETS
+        """Return whether copies should cost no more than exchanges; rates that are not known are alike."""
         grid = Grid(weights, tuple(_ports(members) for members in box.classes))
         copies = sum(rate * (grid.copies((port,), self._buckets) - 1) for port, rate in enumerate(rates))
         return copies <= EXCHANGED * exchanged(grid, rates)

@@ -38,7 +38,7 @@ JOIN = (
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     with Session(tmp_path / "run", host="local", buckets=4) as opened:
-        opened.execute(f"{STREAMS} ALTER SYSTEM SET optimizer = 'off'")
+        opened.execute(f"{STREAMS} ALTER SYSTEM SET optimizer = 'off'; ALTER SYSTEM SET grid = 'on'")
         yield opened
 
 
@@ -213,9 +213,10 @@ def test_wrong_settings_are_refused(session: Session) -> None:
 @pytest.mark.parametrize(
     ("buckets", "rates", "is_chosen"),
     [
+        (1, {}, True),
         (2, {}, True),
-        (8, {}, True),
-        (9, {}, False),  # nothing is known, and there would be many copies
+        (4, {}, False),  # nothing is known: two copies for each row that would be exchanged
+        (4, {"a": 10.0, "b": 500.0, "c": 500.0}, True),
         (12, {"a": 1.0, "b": 500.0, "c": 500.0}, True),  # copies of a are few
         (12, {"a": 500.0, "b": 500.0, "c": 500.0}, False),
     ],
