@@ -86,7 +86,7 @@ def run(text: str, *, parallel: int, limit: int, page: int, buckets: int) -> dic
 
 @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.sampled_from(FORMATS), FILES, st.integers(0, 30), st.integers(1, 4),
+    st.sampled_from(FORMATS), FILES, st.integers(0, 30), st.sampled_from([1, 2, 3, 4, 8]),
     st.sampled_from([1, 7, 20, 1000]), st.sampled_from([1, 3, 1000]), st.sampled_from([1, 2]),
 )  # fmt: skip
 def test_every_division_of_the_reading_finds_the_late_tuples_that_the_oracle_finds(

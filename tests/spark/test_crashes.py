@@ -15,9 +15,12 @@ from tests.spark.crash_case import SCRIPT, expected, newest_batch, wait_for_batc
 def start(
     checkpoint: Path, script: Path, *options: str, limit: int = 100, path: Path | None = None
 ) -> subprocess.Popen:
-    """Start a session in a process of its own; its Python processes look for modules in `path` first."""
+    """Start a session in a process of its own, on the URL of its checkpoint.
+
+    Its Python processes look for modules in `path` first.
+    """
     child = Path(__file__).with_name("crash_child.py")
-    command = [sys.executable, str(child), str(checkpoint), str(script), str(limit), *options]
+    command = [sys.executable, str(child), checkpoint.as_uri(), str(script), str(limit), *options]
     paths = [*([] if path is None else [str(path)]), os.environ.get("PYTHONPATH", "")]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with open(checkpoint.parent / "child.log", "ab") as log:
@@ -37,7 +40,7 @@ def finish(process: subprocess.Popen, directory: Path) -> None:
 @pytest.fixture
 def case(tmp_path):
     frames = write_data(tmp_path / "data", 5)
-    text = SCRIPT.format(data=tmp_path / "data", out=tmp_path / "out")
+    text = SCRIPT.format(data=(tmp_path / "data").as_uri(), out=(tmp_path / "out").as_uri())
     script = tmp_path / "script.sql"
     script.write_text(text)
     return tmp_path, script, expected(text, frames)
