@@ -50,7 +50,7 @@ from headrace.session.tables_alone import is_on_tables
 from headrace.session.transaction import Transaction
 from headrace.session.trial import Trial, try_stream
 from headrace.storage.format import check_format, write_format
-from headrace.storage.location import ObjectPath, location, resolved
+from headrace.storage.location import HDFS, ObjectPath, location, resolved
 from headrace.storage.mirror import end_mirror, mirror
 from headrace.storage.object_settings import configure
 from headrace.storage.owner import Ownership
@@ -58,7 +58,7 @@ from headrace.storage.temporary import sweep_once, temporary_checkpoint
 from headrace.worker.ingest import PAGE_TUPLES
 
 #: Seconds between the starts of micro-batches, at least; Spark alone makes dozens of requests of a store for each.
-INTERVAL, STORE_INTERVAL = 0.05, 2.0
+INTERVAL, HDFS_INTERVAL, STORE_INTERVAL = 0.05, 0.5, 2.0
 #: Seconds between two looks of an iterator for results.
 _FOLLOWED_EVERY = 0.05
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
@@ -132,7 +132,7 @@ class Session:
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
         if interval is None:
-            interval = STORE_INTERVAL if isinstance(self.directory, ObjectPath) else INTERVAL
+            interval = _interval(self.directory)
         self.deployment = _deployment(
             host,
             self.directory,
@@ -573,6 +573,13 @@ class Session:
         self.catalog = transaction.catalog
         if transaction.commands:
             self.deployment.send(*transaction.commands)
+
+
+def _interval(checkpoint: Path) -> float:
+    """Return the seconds between the starts of micro-batches that suit the place of a checkpoint."""
+    if not isinstance(checkpoint, ObjectPath):
+        return INTERVAL
+    return HDFS_INTERVAL if checkpoint.scheme == HDFS else STORE_INTERVAL
 
 
 def _deployment(

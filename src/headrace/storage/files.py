@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace.storage import disk
 from headrace.storage.location import ObjectPath, located
-from headrace.storage.storage import Tag, Write, storage_of
+from headrace.storage.storage import OBJECTS, Tag, Write, storage_of
 
 
 def read(path: Path, start: int = 0) -> bytes:
@@ -113,8 +113,15 @@ def remove_directory(directory: Path) -> None:
     """Delete the files in a directory, and the directory if nothing else is in it; some may come back after a crash."""
     sweep(directory)
     remove(*(directory / name for name in names(directory)), durable=False)
-    if not is_remote(directory):
-        with suppress(OSError):
+    remove_empty(directory)
+
+
+def remove_empty(directory: Path) -> None:
+    """Delete a directory if nothing is in it and it can be deleted; an object store has none."""
+    with suppress(OSError):
+        if is_remote(directory):
+            OBJECTS.remove_empty(directory)
+        else:
             directory.rmdir()
 
 

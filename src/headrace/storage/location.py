@@ -1,4 +1,4 @@
-"""Places by text: a path of the local disk, or the URL of an object store.
+"""Places by text: a path of the local disk, or the URL of an object store or of HDFS, which counts as one.
 
 Both are a `Path`, so that the same code joins and names them. The path of an object store is an `ObjectPath`: its text
 is the URL, and the operating system does not take it. Only a `Storage` can open it.
@@ -14,13 +14,14 @@ from urllib.parse import unquote
 
 from headrace.errors import QueryError, Span
 
+HDFS = "hdfs"
 #: Schemes of object stores, and how we write each; Spark knows S3 as s3a.
-SCHEMES = {"s3": "s3a", "s3a": "s3a", "s3n": "s3a", "gs": "gs", "abfs": "abfs", "abfss": "abfss"}
+SCHEMES = {"s3": "s3a", "s3a": "s3a", "s3n": "s3a", "gs": "gs", "abfs": "abfs", "abfss": "abfss", HDFS: HDFS}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/+")
 _USER = re.compile(r"[^/@]*:[^/@]*@")
 #: Schemes of file systems that machines can mount.
-_MOUNTED = ("dbfs", "hdfs", "nfs", "viewfs", "webhdfs")
-_KNOWN = "a local path, file:, s3:, s3a:, gs:, abfs: and abfss:"
+_MOUNTED = ("dbfs", "nfs", "viewfs")
+_KNOWN = "a local path, file:, hdfs:, s3:, s3a:, gs:, abfs: and abfss:"
 
 
 class ObjectPath(PosixPath):
@@ -74,6 +75,12 @@ def location(text: str, *, span: Span | None = None, is_data: bool = True) -> Pa
             f"{_plain(text)!r} holds a password or a key",
             span=span,
             hint="leave it out: credentials come from the environment or the machine's role",
+        )
+    if scheme == HDFS and text[: match.end()].endswith("///"):
+        raise QueryError(
+            f"{_plain(text)!r} does not name a name node",
+            span=span,
+            hint="write it, or the name service: hdfs://host:8020/path",
         )
     parts = [part for part in rest.split("/") if part]
     if not parts or any(part in (".", "..") for part in parts):

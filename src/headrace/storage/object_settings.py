@@ -1,4 +1,4 @@
-"""How to reach object stores: what Spark's configuration says of S3, so that one setting serves both.
+"""How to reach object stores: what Spark's configuration says of S3 and HDFS, so that one setting serves both.
 
 Credentials are not among these settings. Each process finds them where its cloud puts them: in the environment, or in
 the role of the machine.
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from headrace.storage.hdfs.settings import is_of_hdfs, of_machine
 from headrace.storage.location import ObjectPath
 
 _PREFIX = "spark.hadoop."
@@ -28,10 +29,10 @@ _given: dict[str, str] = {}
 
 
 def configure(settings: Mapping[str, str]) -> None:
-    """Take over what Spark's configuration says of S3; keys may begin with `spark.hadoop.`."""
+    """Take over what Spark's configuration says of stores; keys may begin with `spark.hadoop.`."""
     for key, value in settings.items():
         name = key.removeprefix(_PREFIX)
-        if name in SETTINGS:
+        if name in SETTINGS or is_of_hdfs(name):
             _given[name] = value
 
 
@@ -41,19 +42,19 @@ def configured() -> dict[str, str]:
         ENDPOINT: next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), ""),
         REGION: next((os.environ[name] for name in _REGIONS if os.environ.get(name)), ""),
     }
-    known = {name: value for name, value in environ.items() if value} | _given
+    known = of_machine() | {name: value for name, value in environ.items() if value} | _given
     if known.get(ENDPOINT):
         known.setdefault(PATH_STYLE, "true")  # a server of one's own rarely has a host name for each bucket
     return known
 
 
 def for_spark() -> dict[str, str]:
-    """Return the settings as those of a Spark session."""
-    return {_PREFIX + name: value for name, value in configured().items()}
+    """Return the settings of S3 as those of a Spark session; it reads those of Hadoop itself."""
+    return {_PREFIX + name: value for name, value in configured().items() if name in SETTINGS}
 
 
 def store_options(at: ObjectPath) -> dict[str, Any]:
-    """Return the options of a client for a bucket."""
+    """Return the options of obstore's client for a bucket."""
     known = configured() if at.scheme == "s3a" else {}
     endpoint = known.get(ENDPOINT, "")
     if endpoint and "://" not in endpoint:

@@ -1,4 +1,4 @@
-"""Object stores as a storage: S3, Google Cloud Storage and Azure.
+"""Object stores as a storage: S3, Google Cloud Storage, Azure, and HDFS, whose client is in `storage.hdfs`.
 
 An object is complete once it is there, so a file is one PUT. There is no rename: a move copies and then deletes, and
 after a crash in between it is done again. There is no append either: a file to which bytes are added is a folder of
@@ -22,11 +22,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from headrace import extras
-from headrace.storage.location import ObjectPath, located
-from headrace.storage.object_settings import store_options
+from headrace.storage.hdfs.faults import HdfsError
+from headrace.storage.hdfs.settings import Hdfs, hdfs_of
+from headrace.storage.location import HDFS, ObjectPath, located
+from headrace.storage.object_settings import configured, store_options
 from headrace.storage.requests import Requests
 from headrace.storage.segments import Segments
 
@@ -40,6 +42,7 @@ _DELETED_AT_ONCE = 1000
 #: The status of an answer, and what S3 and Azure call the error.
 _STATUS = re.compile(r"status code: (\d{3})([^:<{\n]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
+_ALL = re.compile(r"(.+)")
 #: Answers after which the same request may succeed; none at all is the other reason to try again.
 _PASSING = ("408", "409", "429", "500", "502", "503", "504")
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
@@ -141,7 +144,7 @@ class ObjectStorage:
     def replace(self, path: Path, write: Callable[[Any], Any], *, durable: bool = True, shared: bool = False) -> None:
         at, file = _object(path), io.BytesIO()
         write(file)
-        self._put(at, file.getvalue())
+        self._put(at, file.getvalue(), shared=shared)
 
     def create(self, path: Path, data: bytes) -> bool:
         return self._put_if(path, data, "create") is not None
@@ -173,17 +176,26 @@ class ObjectStorage:
         self._segments.replace(path, data)
 
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        self.copy(moves)
+        if moves and all(_object(path).scheme == HDFS for pair in moves for path in pair):
+            for source, destination in moves:
+                self._rename(_object(source), _object(destination), "move")
+            return
+        self.adopt(moves)
         self.remove([source for source, _ in moves])
 
-    def copy(self, copies: Sequence[tuple[Path, Path]]) -> None:
-        """Copy objects, in this order; raise FileNotFoundError if one is missing."""
-        for source, destination in copies:
+    def adopt(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        """Give files that are not swapped other names, in this order; the old names stay where that costs a request.
+
+        Raise FileNotFoundError if one is missing.
+        """
+        for source, destination in moves:
             old, new = _object(source), _object(destination)
-            if (old.scheme, old.bucket) == (new.scheme, new.bucket):
-                self._copy(old, new)
+            if (old.scheme, old.bucket) != (new.scheme, new.bucket):
+                self._put(new, self.read(old), shared=True)
+            elif old.scheme == HDFS:
+                self._rename(old, new, "rename")
             else:
-                self._put(new, self.read(old))
+                self._copy(old, new)
 
     def remove(self, paths: Iterable[Path], *, durable: bool = True) -> None:
         by_bucket: dict[ObjectPath, list[str]] = {}
@@ -203,8 +215,30 @@ class ObjectStorage:
         """Do nothing: an object that is there is durable."""
 
     def sweep(self, directory: Path) -> int:
-        """Do nothing: what was being written when a process died has no name."""
-        return 0
+        """Delete what was being written to HDFS when a process died; elsewhere it has no name."""
+        at = _object(directory)
+        return int(self._try(at, lambda store: store.sweep(at.key))) if at.scheme == HDFS else 0
+
+    def remove_empty(self, directory: Path) -> None:
+        """Delete a folder of HDFS if nothing is in it; object stores have none."""
+        at = _object(directory)
+        if at.scheme == HDFS:
+            self._try(at, lambda store: store.remove_empty(at.key))
+
+    def _rename(self, old: ObjectPath, new: ObjectPath, how: Literal["move", "rename"]) -> None:
+        """Rename a file of HDFS; if the answer to an earlier try was lost, it may have its new name already."""
+        tries = 0
+
+        def request(store: Any) -> None:
+            nonlocal tries
+            tries += 1
+            getattr(store, how)(old.key, new.key)
+
+        try:
+            self._try(old, request)
+        except FileNotFoundError:
+            if tries == 1 or not self.exists(new):
+                raise
 
     def _copy(self, old: ObjectPath, new: ObjectPath) -> None:
         self._try(old, lambda store: store.copy(old.key, new.key))
@@ -212,9 +246,10 @@ class ObjectStorage:
     def _delete(self, bucket: ObjectPath, keys: Sequence[str]) -> None:
         self._try(bucket, lambda store: store.delete(keys))
 
-    def _put(self, at: ObjectPath, data: bytes) -> None:
+    def _put(self, at: ObjectPath, data: bytes, *, shared: bool = False) -> None:
+        options = {"shared": shared} if at.scheme == HDFS else {}
         try:
-            self._try(at, lambda store: store.put(at.key, data))
+            self._try(at, lambda store: store.put(at.key, data, **options))
         except FileNotFoundError as error:
             raise OSError(errno.ENXIO, f"there is no bucket {at.bucket}", str(at)) from error
 
@@ -265,7 +300,7 @@ class ObjectStorage:
 
     def _store(self, at: ObjectPath) -> Any:
         """Return the client of a bucket; one for each process, since its connections do not survive a fork."""
-        options = store_options(at)
+        options = hdfs_of(at.bucket, configured()) if at.scheme == HDFS else store_options(at)
         key = os.getpid(), at.scheme, at.bucket, repr(options)
         with self._lock:
             if key not in self._stores:
@@ -281,7 +316,11 @@ class _BeyondEnd(OSError):
     """A range begins behind the end of an object."""
 
 
-def _client(at: ObjectPath, options: Mapping[str, Any]) -> Any:
+def _client(at: ObjectPath, options: Hdfs | Mapping[str, Any]) -> Any:
+    if isinstance(options, Hdfs):
+        from headrace.storage.hdfs.store import HdfsStore  # here: few processes need HTTP
+
+        return HdfsStore(options)
     stores = extras.load("obstore.store", "objects", f"storage at {at.scheme}:")
     match at.scheme:
         case "s3a":
@@ -298,7 +337,10 @@ def _fault_of(error: Exception, at: ObjectPath, tries: int) -> tuple[OSError, bo
     Only the status and the name of the error are told: the rest of an answer may hold an access key.
     """
     text, kind = str(error), type(error).__name__
-    status, code = _STATUS.search(text), _CODE.search(text)
+    if isinstance(error, HdfsError):
+        status, code = _STATUS.search(f"status code: {error.status}"), _ALL.fullmatch(error.code)
+    else:
+        status, code = _STATUS.search(text), _CODE.search(text)
     if any(name in text for name in _NO_BUCKET):
         return OSError(errno.ENXIO, f"there is no bucket {at.bucket}", str(at)), False
     if isinstance(error, FileNotFoundError):

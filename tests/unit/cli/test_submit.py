@@ -50,7 +50,7 @@ def test_the_cluster_gets_the_driver_the_file_and_the_archive():
         (("--master", "local[2]"), 1, "this machine, to which nothing is submitted"),
         (("--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster"), 1, "does not run drivers in Python"),
         (("--master", "nowhere"), 2, "is not a master of Spark"),
-        (("--master", "yarn", "--checkpoint", "hdfs://nn/state"), 2, "'hdfs://nn/state' begins with hdfs:"),
+        (("--master", "yarn", "--checkpoint", "viewfs://nn/state"), 2, "'viewfs://nn/state' begins with viewfs:"),
     ],
 )
 def test_what_cannot_be_submitted_is_said_before_anything_is_packed(options, code, message, script, monkeypatch):

@@ -29,6 +29,7 @@ def test_a_path_or_a_file_url_is_local(text: str, path: str) -> None:
         ("s3a:/lake/a//b/", "s3a://lake/a/b"),
         ("S3N://lake", "s3a://lake"),
         ("gs://lake/%41 b", "gs://lake/%41 b"),
+        ("hdfs://nn:8020/a/b", "hdfs://nn:8020/a/b"),
         ("abfss://box@account.dfs.core.windows.net/a", "abfss://box@account.dfs.core.windows.net/a"),
     ],
 )
@@ -55,7 +56,8 @@ def test_the_operating_system_does_not_take_the_path_of_a_store() -> None:
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("hdfs://host/x", "begins with hdfs:, which is not supported"),
+        ("viewfs://host/x", "begins with viewfs:, which is not supported"),
+        ("hdfs:///x/y", "does not name a name node"),
         ("HTTP://host/x", "begins with http:, which is not supported"),
         ("s3://", "does not name a place"),
         ("s3://lake/../x", "does not name a place"),
@@ -82,14 +84,14 @@ def test_other_urls_are_refused_and_nothing_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("url", ["hdfs://nn/state", "hdfs://nn:8020/state", "ftp://host/state"])
+@pytest.mark.parametrize("url", ["viewfs://nn/state", "dbfs://nn:8020/state", "ftp://host/state"])
 def test_the_url_of_a_checkpoint_that_is_refused_is_told_as_it_was_written(url: str) -> None:
     with pytest.raises(QueryError) as caught:
         Session(Path(url), host="local")  # a path loses a slash
     assert caught.value.message.startswith(f"'{url}' begins with")
     assert caught.value.hint is not None
     assert "SPARK" not in caught.value.hint
-    assert ("mounted" in caught.value.hint) == url.startswith("hdfs")
+    assert ("mounted" in caught.value.hint) == (not url.startswith("ftp"))
 
 
 def test_a_password_in_the_url_of_a_checkpoint_is_not_told() -> None:

@@ -330,7 +330,7 @@ def list_files(path: str, pattern: str = "*") -> list[str]:
 def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
     """Return the same and the directories that were listed: one, its partitions such as `segment=3`, and theirs.
 
-    Names that start with '.' or '_' or end in .tmp or .part are still being written.
+    Names that start with '.' or '_' or end in .tmp, .part or ._COPYING_ are still being written.
     """
     if is_object_url(path):
         return [str(listed.path) for listed in find_objects(path, pattern)], []

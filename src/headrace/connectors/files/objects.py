@@ -18,8 +18,8 @@ _WILD = re.compile(r"[*?\[]")
 def find_objects(path: str, pattern: str) -> list[Listed]:
     """Return the objects of a URL: one, those of a folder and its partitions that match `pattern`, or those of a glob.
 
-    Names that start with '.' or '_' or end in .tmp or .part are still being written. A folder without objects is not a
-    fault: object stores have no folders.
+    Names that start with '.' or '_' or end in .tmp, .part or ._COPYING_ are still being written. A folder without
+    objects is not a fault: object stores have no folders.
     """
     place = _object(path)
     fixed = next((i for i, part in enumerate(place.parts) if _WILD.search(part)), None)
@@ -39,7 +39,7 @@ def find_objects(path: str, pattern: str) -> list[Listed]:
 
 def is_final(name: str) -> bool:
     """Return whether a name is that of a file that is complete."""
-    return not name.startswith((".", "_")) and not name.endswith((".tmp", ".part"))
+    return not name.startswith((".", "_")) and not name.endswith((".tmp", ".part", "._COPYING_"))
 
 
 def _belongs(parts: tuple[str, ...], pattern: str) -> bool:

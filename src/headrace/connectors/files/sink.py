@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -180,10 +179,7 @@ class FilesSink:
 
     def close(self) -> None:
         """Remove the empty staging directory; what a failed batch staged stays until the next start."""
-        staging = self._target.directory / _STAGING
-        if self._is_local:
-            with suppress(OSError):  # it is not empty, or has become read-only
-                staging.rmdir()
+        files.remove_empty(self._target.directory / _STAGING)
 
     def _check_present(self) -> None:
         """Raise an OSError if the directory went away, such as one on a disk that was unmounted."""
@@ -199,7 +195,7 @@ class FilesSink:
     def _adopt(self, sources: Sequence[Path], destinations: Sequence[Path]) -> None:
         """Give staged files their final names; those that have them already were renamed before the driver died."""
         moves = list(zip(sources, destinations, strict=True))
-        move = files.move if self._is_local else OBJECTS.copy  # the next sweep deletes what was copied
+        move = files.move if self._is_local else OBJECTS.adopt  # the next sweep deletes old names
         try:
             move(moves)
         except FileNotFoundError:

@@ -18,7 +18,7 @@ from headrace.storage.object_settings import configure
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 #: Writes an entry of a log as one upload that becomes visible when it is complete; a module of Spark that few have.
 _ABORTABLE = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
-_PACKAGES = {"s3a": "hadoop-aws", "gs": None, "abfs": "hadoop-azure", "abfss": "hadoop-azure"}
+_PACKAGES = {"s3a": "hadoop-aws", "gs": None, "abfs": "hadoop-azure", "abfss": "hadoop-azure", "hdfs": None}
 
 
 def learn_stores(launch: Launch) -> None:

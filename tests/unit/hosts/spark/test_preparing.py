@@ -65,7 +65,7 @@ def test_definitions_without_queries_need_no_spark(tmp_path, free_port):
         assert session.catalog.get("s") is not None
 
 
-@pytest.mark.parametrize("url", ["hdfs://nn/state", "ftp://nn/state", "S4://a/b"])
+@pytest.mark.parametrize("url", ["viewfs://nn/state", "ftp://nn/state", "S4://a/b"])
 def test_an_unknown_scheme(tmp_path, monkeypatch, url):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(QueryError, match="which is not supported"):

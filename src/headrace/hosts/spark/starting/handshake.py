@@ -23,7 +23,7 @@ from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.starting.executors import registered
 from headrace.hosts.spark.starting.jvm import with_log
 from headrace.storage import files
-from headrace.storage.location import ObjectPath
+from headrace.storage.location import HDFS, ObjectPath
 from headrace.storage.object_settings import configured
 
 #: Packages that must have the same version everywhere: their data passes from one process to the other.
@@ -113,6 +113,8 @@ def check_executor(executor: Executor, word: str, directory: Path, *, is_tempora
             hint = "put the checkpoint into a folder that all machines share under the same name"
         if isinstance(directory, ObjectPath):
             hint = "look whether the machine has the package obstore, and credentials for the store"
+            if directory.scheme == HDFS:
+                hint = "look whether the machine reaches the name node and the data nodes over HTTP (WebHDFS)"
         raise HostFault(f"{executor.host} does not see the checkpoint {directory}", hint=hint)
 
 
