@@ -145,6 +145,7 @@ def run(folder: Path, files: Mapping[str, Sequence[Path]], how: str, host: Host)
         session.execute(_script(folder))
         filled = sum(map(len, fill.values())) * PER_TICK
         _wait(session, filled)
+        _wait_until(session, lambda: bool(moments))  # a micro-batch is watched after its tuples are counted
         pause = 2 * PER_TICK / PER_FILL * statistics.median(_ms(moment) for moment in moments[-3:]) / 1e3
         for tick in range(ticks):
             if tick == BEFORE:
