@@ -21,8 +21,8 @@ from headrace.operators.specs import Join, MultiJoin, RowsJoin, SequenceJoin
 WITHIN = 50 * MILLISECOND
 #: A state of more rows than this is not built at once, if the user does not say how.
 _AT_ONCE = 500_000
-#: Rows that are built in a microsecond.
-_ROWS = 1.0
+#: Rows that are read, built and written in a microsecond.
+_ROWS = 0.5
 
 
 def set_plan(query: AddQuery, value: Name, running: Running, boxes: Mapping[VertexId, BoxSeen]) -> list[Set | UseTree]:
