@@ -222,9 +222,9 @@ def test_faults_that_pass_do_not_show(place: tuple[Storage, Path], proxy: Proxy,
     check_that_faults_do_not_show(*place)
 
 
-def check_that_faults_do_not_show(storage: Storage, directory: Path) -> None:
+def check_that_faults_do_not_show(storage: Storage, directory: Path, *, rounds: int = 12) -> None:
     content: dict[str, bytes] = {}
-    for number in range(12):
+    for number in range(rounds):
         path, data = directory / str(number), b"%d" % number
         assert storage.create(path, data)
         assert not storage.create(path, b"another")
