@@ -59,7 +59,7 @@ def joins(frames: dict[str, pl.DataFrame]) -> dict[str, list]:
 
 @pytest.mark.timeout(600)
 def test_killing_drivers_and_workers_while_parcels_move_loses_and_repeats_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     frames = write_streams(tmp_path / "data")
     streams, _, rest = SCRIPT.partition("CREATE FUNCTION")
@@ -69,7 +69,7 @@ def test_killing_drivers_and_workers_while_parcels_move_loses_and_repeats_nothin
     script.write_text(text + (JOINS + joined).format(out=tmp_path / "out", where=""))
     answers = {**expected(text, frames), **joins(frames), "triples": triples(frames)}
     assert min(map(len, answers.values())) > 90
-    for point in POINTS:
+    for point in POINTS if request.config.getoption("--all-points") else POINTS[:2]:
         monkeypatch.setenv("DIE_AT", point)
         is_killed(start(checkpoint, script, MOVING, "waiting", limit=LIMIT, path=FAIL_POINTS), tmp_path)
     monkeypatch.delenv("DIE_AT")
