@@ -1,4 +1,4 @@
-"""Killed twice between results, the tables of a database hold each result once, and the newest row of each key."""
+"""Killed between results, the tables of a database hold each result once, and the newest row of each key."""
 
 import datetime as dt
 import os
@@ -63,12 +63,12 @@ def test_killed_between_results_a_table_has_each_once(database, tmp_path):
             ((total,),) = connection.execute("SELECT sum(batch) FROM headrace_deliveries").fetchall()
             return total or 0
 
-        for goal in (4, 12):  # a transaction of one sink is through, that of the other perhaps not
-            process = start()
-            until(lambda: noted() >= goal or process.poll() is not None, 120)  # noqa: B023
-            assert process.poll() is None, (tmp_path / "child.log").read_text()[-3000:]
-            os.killpg(process.pid, signal.SIGKILL)
-            assert process.wait() == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]
+        process = start()
+        # a transaction of one sink is through, that of the other perhaps not
+        until(lambda: noted() >= 6 or process.poll() is not None, 120)
+        assert process.poll() is None, (tmp_path / "child.log").read_text()[-3000:]
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]
         assert start().wait(200) == 0, (tmp_path / "child.log").read_text()[-3000:]
         standings = connection.execute("SELECT * FROM standings ORDER BY item").fetchall()
         sums = connection.execute(

@@ -62,6 +62,7 @@ def results(session):
     return sorted(tuple(row.values()) for row in session.results("q"))
 
 
+@pytest.mark.slow
 def test_a_join_finds_the_better_plan_by_itself_and_its_results_stay_the_same(eager, session, tmp_path):
     with Session(tmp_path / "other", host="local", buckets=2) as other:
         local_host(other).clock = VirtualClock(1_767_225_600 * SECOND)
@@ -76,11 +77,13 @@ def test_a_join_finds_the_better_plan_by_itself_and_its_results_stay_the_same(ea
         assert results(session) == results(other)
 
 
+@pytest.mark.slow
 def test_statistics_that_stay_change_no_plan_twice(eager, session):
     run(session, 70)
     assert len(changes(session)) == 1
 
 
+@pytest.mark.slow
 def test_a_drift_is_noticed_at_once_though_nothing_had_changed_for_long(eager, session):
     run(session, 30)
     before = len(changes(session))
@@ -149,6 +152,7 @@ def test_one_query_is_left_alone_if_its_optimizer_is_off(eager, session):
     assert view.choice.changes, "it would change"
 
 
+@pytest.mark.slow
 def test_a_plan_that_a_user_fixed_stays_until_it_is_free(eager, session):
     session.execute("ALTER QUERY q SET plan = '((a b) c)'")
     run(session, 40)
@@ -159,6 +163,7 @@ def test_a_plan_that_a_user_fixed_stays_until_it_is_free(eager, session):
     assert len(changes(session)) == 1
 
 
+@pytest.mark.slow
 def test_a_restart_goes_on_with_the_plan_that_was_chosen(eager, tmp_path):
     text = STREAMS + f"CREATE QUERY q AS {JOIN} INTO MEMORY"
     clock = VirtualClock(1_767_225_600 * SECOND)

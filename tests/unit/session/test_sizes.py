@@ -97,6 +97,7 @@ def test_what_is_too_large_is_refused_with_its_place(statement: str, message: st
     assert message in refusal(f"CREATE QUERY q AS {statement} INTO MEMORY")
 
 
+@pytest.mark.slow
 def test_views_that_read_each_other_too_often_or_too_deeply_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PLAN_NODES", 2_000)
     views = "CREATE VIEW v0 AS SELECT k, v FROM s WHERE v > 0;"
