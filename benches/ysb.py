@@ -82,7 +82,9 @@ def events_of(count: int, *, per_second: int = 10_000) -> Events:
             "ip_address": pa.repeat("1.2.3.4", count),
         }
     )
-    return Events({"ads": stream}, {"ads": _COLUMNS}, {"campaigns": pa.table({"ad_id": ads, "campaign_id": campaigns})})
+    table = pa.table({"ad_id": ads, "campaign_id": campaigns})
+    tail = {"event_type": "view", "ad_id": "of no campaign"}
+    return Events({"ads": stream}, {"ads": _COLUMNS}, {"campaigns": table}, tail)
 
 
 def _names(chance: np.random.Generator, count: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +35,15 @@ _TAILS = 4
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The streams of a benchmark, in the order of time, the columns of each, and the tables beside them."""
+    """The streams of a benchmark, in the order of time, the columns of each, and the tables beside them.
+
+    `tail` are texts of the single rows that close Spark's windows, where a condition would drop them too early.
+    """
 
     streams: Mapping[str, pa.Table]
     schemas: Mapping[str, str]
     tables: Mapping[str, pa.Table]
+    tail: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def written(events: Events, folder: Path, batches: int, kind: str) -> Iterator[I
         raise HostFault(f"there is no input {kind!r}", hint="write files or kafka")
     parts = {name: table.num_rows // batches for name, table in events.streams.items()}
     for name, table in events.streams.items():
-        _write(folder / name, table, parts[name])
+        _write(folder / name, table, parts[name], events.tail)
     for name, table in events.tables.items():
         pq.write_table(table, folder / f"{name}.parquet")
     if kind == "files":
@@ -111,14 +115,14 @@ def written(events: Events, folder: Path, batches: int, kind: str) -> Iterator[I
         broker.close()
 
 
-def _write(folder: Path, table: pa.Table, part: int) -> None:
+def _write(folder: Path, table: pa.Table, part: int, texts: Mapping[str, str]) -> None:
     """Write files of so many rows, and the single rows that close Spark's windows; their times grow with the order."""
     folder.mkdir()
     utc = pa.schema(
         [pa.field(f.name, pa.timestamp("us", "UTC") if pa.types.is_timestamp(f.type) else f.type) for f in table.schema]
     )
     table = table.cast(utc)
-    tail = {field.name: [-1 if pa.types.is_integer(field.type) else None] for field in utc}
+    tail = {name: [-1 if pa.types.is_integer(utc.field(name).type) else texts.get(name)] for name in utc.names}
     last = table["at"].cast(pa.int64())[-1].as_py()
     ends = pa.table({**tail, "at": [last + _LATER_US]}, schema=utc)
     files = [(f"{i:05d}.parquet", table.slice(at, part)) for i, at in enumerate(range(0, table.num_rows, part))]
