@@ -47,6 +47,7 @@ from headrace.commands.settings import (
     Fairness,
     FeedbackReach,
     Grid,
+    LocalPlans,
     MemoryLimit,
     Optimizer,
     Plan,
@@ -114,6 +115,7 @@ class Running(Struct, frozen=True):
     suspended: dict[str, Suspension] = {}  # of the stopped queries those that are off only for a while
     frontiers: dict[str, Frontier] = {}  # of streams that were reset
     trees: dict[VertexId, UseTree] = {}  # the last change of plan of each join of several inputs
+    local_trees: dict[VertexId, dict[int, UseTree]] = {}  # of buckets that run another tree, since that change
     tables: dict[str, str] = {}  # the digests of tables that are read again, by key
     allotments: dict[str, Allotment] = {}  # where parcels of keys are, if not where their hash puts them
     buckets: tuple[int, ...] = ()  # among which keys are divided; none: those with which the checkpoint began
@@ -122,7 +124,8 @@ class Running(Struct, frozen=True):
     def after(self, command: Command) -> Running:
         """Return the state after one more command."""
         after = self._after(command)
-        return _carrying(self, after) if isinstance(command, StartQuery | StopQuery) and self.trees else after
+        has_trees = self.trees or self.local_trees
+        return _carrying(self, after) if isinstance(command, StartQuery | StopQuery) and has_trees else after
 
     def _after(self, command: Command) -> Running:
         state = replace(self, commands=self.commands + 1, deferrals=self._deferrals_after(command))
@@ -334,6 +337,26 @@ class Running(Struct, frozen=True):
         return self._chosen(Balancing).get(None, Balancing()).mode
 
     @property
+    def local_plans(self) -> Literal["auto", "off"]:
+        """Return whether each bucket may choose the trees of its joins."""
+        return self._chosen(LocalPlans).get(None, LocalPlans()).mode
+
+    @property
+    def has_local_plans(self) -> bool:
+        """Return whether buckets may run different trees, so that each must say what it does."""
+        return self.local_plans == "auto" or bool(self.local_trees)
+
+    def tree_in(self, vertex: VertexId, bucket: int) -> UseTree | None:
+        """Return the last change of plan of a join in a bucket; None if it runs the tree that it began with."""
+        return self.local_trees.get(vertex, {}).get(bucket) or self.trees.get(vertex)
+
+    def tree_number(self, vertex: VertexId) -> int:
+        """Return the number of the last change of plan of a join, in whichever buckets."""
+        common = self.trees.get(vertex)
+        local = self.local_trees.get(vertex, {}).values()
+        return max([0 if common is None else common.number, *(change.number for change in local)])
+
+    @property
     def grid(self) -> Literal["auto", "on", "off"]:
         """Return whether new joins of streams without a common key run in a grid."""
         return self._chosen(Grid).get(None, Grid()).mode
@@ -451,13 +474,20 @@ def _set(state: Running, new: Set) -> Running:
 
 
 def _use_tree(state: Running, change: UseTree) -> Running:
-    """Remember a change of plan, if it is newer than that before; forget those of joins that are gone."""
-    before = state.trees.get(change.vertex)
-    if before is not None and change.number <= before.number:
+    """Remember a change of plan, if it is newer than that before; forget those of joins that are gone.
+
+    A change of all buckets ends what some of them did otherwise.
+    """
+    if change.number <= state.tree_number(change.vertex):
         return state
     vertices = {vertex.id for query in (*state.working, *state.stopped) for vertex in query.graph}
-    kept = {name: used for name, used in state.trees.items() if name in vertices}
-    return replace(state, trees={**kept, change.vertex: change})
+    trees = {name: used for name, used in state.trees.items() if name in vertices}
+    local = {name: used for name, used in state.local_trees.items() if name in vertices}
+    if change.buckets is None:
+        local.pop(change.vertex, None)
+        return replace(state, trees={**trees, change.vertex: change}, local_trees=local)
+    own = {**local.get(change.vertex, {}), **dict.fromkeys(change.buckets, change)}
+    return replace(state, trees=trees, local_trees={**local, change.vertex: own})
 
 
 def _of_known(state: Running) -> dict[str, Allotment]:
@@ -495,14 +525,17 @@ def _carried(state: Running, before: AddQuery, after: AddQuery) -> dict[str, All
 
 def _carrying(before: Running, after: Running) -> Running:
     """Let the joins of a stint begin with the trees of those before it."""
-    trees = dict(after.trees)
+    trees, local = dict(after.trees), dict(after.local_trees)
     for new in after.working:
         for old in (*before.queries, *before.stopped):
             if old.query == new.query and len(old.graph.vertices) == len(new.graph.vertices):
                 for earlier, later in zip(old.graph, new.graph, strict=True):
                     if earlier.id in trees and later.id not in trees:
                         trees[later.id] = replace(trees[earlier.id], vertex=later.id)
-    return replace(after, trees=trees)
+                    if earlier.id in local and later.id not in local:
+                        own = local[earlier.id].items()
+                        local[later.id] = {bucket: replace(change, vertex=later.id) for bucket, change in own}
+    return replace(after, trees=trees, local_trees=local)
 
 
 def _without(entries: tuple[_Named, ...], name: str) -> tuple[_Named, ...]:

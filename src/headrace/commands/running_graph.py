@@ -14,6 +14,7 @@ from headrace.commands.settings import (
     Ets,
     Fairness,
     Grid,
+    LocalPlans,
     MemoryLimit,
     Optimizer,
     Plan,
@@ -42,6 +43,7 @@ _OF_BUCKETS = (
     Optimizer,
     MemoryLimit,
     Balancing,
+    LocalPlans,
     Grid,
 )
 

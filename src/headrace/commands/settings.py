@@ -2,7 +2,7 @@
 
 A strategy, a scheduler, breaks, a shed share and the optimizer belong to one query, or (but for the share) to every
 query that has none of its own. Fairness, eligibility, the budget, ETS, the reach of feedback, the limit of memory,
-balancing and grids belong to the whole system.
+balancing, local plans and grids belong to the whole system.
 """
 
 from __future__ import annotations
@@ -110,6 +110,12 @@ class Balancing(Struct, frozen=True, tag="balancing"):
     mode: Literal["auto", "off"] = "off"
 
 
+class LocalPlans(Struct, frozen=True, tag="local_plans"):
+    """Whether each bucket runs the join tree that fits its own keys, or all run the same."""
+
+    mode: Literal["auto", "off"] = "off"
+
+
 class Grid(Struct, frozen=True, tag="grid"):
     """Whether joins of streams without a common key run in a grid: where that should pay, always, or never.
 
@@ -133,5 +139,6 @@ Setting: TypeAlias = (
     | Optimizer
     | MemoryLimit
     | Balancing
+    | LocalPlans
     | Grid
 )

@@ -242,10 +242,12 @@ class ChangePlan(Struct, frozen=True, tag="change_plan"):
     before: str
     how: str
     why: str
+    buckets: list[int] = []  # that change; none: all
 
     @property
     def action(self) -> str:
-        return f"run its join as {self.plan} instead of {self.before}, {_HOW[self.how]}"
+        where = f" in bucket{'s' if len(self.buckets) > 1 else ''} {', '.join(map(str, self.buckets))}"
+        return f"run its join{where if self.buckets else ''} as {self.plan} instead of {self.before}, {_HOW[self.how]}"
 
     @property
     def reason(self) -> str:

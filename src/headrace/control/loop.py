@@ -58,7 +58,8 @@ class ControlLoop:
     ) -> Guidance:
         """Return what to change after a micro-batch that has just been delivered; `cores` tasks run side by side."""
         boxes = [report.boxes for report in reports]
-        self.migrations.follow(boxes, running, now, statistics.batch_ms or 0.0)
+        apart = {bucket: seen for report in reports for bucket, seen in report.apart.items()}
+        self.migrations.follow(boxes, running, now, statistics.batch_ms or 0.0, apart)
         self.latest = self._monitor.look(statistics, reports, running, now, cores)
         guidance = control(self._memory, self.latest, running)
         self._memory = guidance.memory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -41,6 +41,7 @@ class Migrated(Struct, frozen=True, omit_defaults=True):
     built: int = 0
     ended: int | None = None
     given_up: bool = False  # because another change came, or the query went
+    buckets: tuple[int, ...] | None = None  # that change; None: all
 
 
 class MigrationLog:
@@ -50,19 +51,30 @@ class MigrationLog:
         self._lines = LineFile(directory / "migrations.jsonl")
         self._known: dict[tuple[VertexId, int], Migrated] | None = None
         self.boxes: dict[VertexId, BoxSeen] = {}
+        self.apart: Mapping[int, Mapping[VertexId, BoxSeen]] = {}  # the same by bucket, if they may differ
 
     def all(self) -> list[Migrated]:
         """Return the changes that are known, the oldest first."""
         return list(self._all().values())
 
-    def follow(self, reports: Iterable[Mapping[str, BoxSeen]], running: Running, now: int, batch_ms: float) -> None:
-        """Take in what joins reported after a micro-batch."""
+    def follow(
+        self,
+        reports: Iterable[Mapping[str, BoxSeen]],
+        running: Running,
+        now: int,
+        batch_ms: float,
+        apart: Mapping[int, Mapping[str, BoxSeen]] | None = None,
+    ) -> None:
+        """Take in what joins reported after a micro-batch; `apart` by bucket, if buckets may run different trees."""
         before, self.boxes = self.boxes, merged_boxes(reports)
+        apart_before, self.apart = self.apart, apart or {}
         known = self._all()
         changed: list[Migrated] = []
-        for vertex, change in running.trees.items():
+        for change in in_force(running):
+            vertex = change.vertex
             if (vertex, change.number) not in known and (box := _box_of(vertex, running)) is not None:
-                changed.append(_begun(change, box, self._plan(box, vertex, before.get(vertex)), running, now))
+                first = before if change.buckets is None else apart_before.get(change.buckets[0], before)
+                changed.append(_begun(change, box, self._plan(box, vertex, first.get(vertex)), running, now))
         open_ = [entry for entry in known.values() if entry.ended is None] + changed
         for entry in open_:
             after = self._progressed(entry, running, now, batch_ms)
@@ -73,14 +85,24 @@ class MigrationLog:
             self._write([known[entry.vertex, entry.number] for entry in changed])
 
     def _progressed(self, entry: Migrated, running: Running, now: int, batch_ms: float) -> Migrated:
-        seen, change = self.boxes.get(entry.vertex), running.trees.get(entry.vertex)
-        if change is None or change.number > entry.number or _box_of(entry.vertex, running) is None:
+        seen = self._seen(entry)
+        stays = any((change.vertex, change.number) == (entry.vertex, entry.number) for change in in_force(running))
+        if not stays or _box_of(entry.vertex, running) is None:
             return replace(entry, ended=now, given_up=True)
         if seen is None or seen.number < entry.number:
             return entry
         longest = max(entry.longest_ms, batch_ms)
         entry = replace(entry, batches=entry.batches + 1, longest_ms=longest, built=entry.built + seen.built)
         return entry if seen.migration is not None else replace(entry, ended=now)
+
+    def _seen(self, entry: Migrated) -> BoxSeen | None:
+        """Return what the buckets reported that a change is for."""
+        if entry.buckets is None:
+            return self.boxes.get(entry.vertex)
+        own = [self.apart[bucket] for bucket in entry.buckets if bucket in self.apart]
+        return merged_boxes({name: box for name, box in boxes.items() if name == entry.vertex} for boxes in own).get(
+            entry.vertex
+        )
 
     def _plan(self, box: MultiJoin, vertex: VertexId, seen: BoxSeen | None) -> str:
         """Return the plan before a change; if the join has not reported, what the last change made of it."""
@@ -105,6 +127,20 @@ class MigrationLog:
             self._lines.replace(map(msgspec.json.encode, self._known.values()))
         else:
             self._lines.append([msgspec.json.encode(entry) for entry in entries])
+
+
+def in_force(running: Running) -> list[UseTree]:
+    """Return the last changes of plans: of all buckets, and those of some since."""
+    local = (change for own in running.local_trees.values() for change in own.values())
+    numbered = {(change.vertex, change.number): change for change in (*running.trees.values(), *local)}
+    return list(numbered.values())
+
+
+def in_buckets(buckets: Sequence[int] | None) -> str:
+    """Say in which buckets a change is made; nothing if in all."""
+    if buckets is None:
+        return ""
+    return f" in bucket{'s' if len(buckets) > 1 else ''} {', '.join(map(str, buckets))}"
 
 
 def boxes_in(running: Running, query: str) -> list[Vertex]:
@@ -134,4 +170,6 @@ def _box_of(vertex: VertexId, running: Running) -> MultiJoin | None:
 def _begun(change: UseTree, box: MultiJoin, before: str, running: Running, now: int) -> Migrated:
     queries = ", ".join(sharing(change.vertex, running))
     after = tree_text(change.tree, box)
-    return Migrated(change.vertex, change.number, now, queries, before, after, change.how, auto=change.auto)
+    return Migrated(
+        change.vertex, change.number, now, queries, before, after, change.how, change.auto, buckets=change.buckets
+    )

@@ -111,6 +111,7 @@ class Monitor:
             buckets=sum(len(report.buckets) for report in reports),
             is_first=self.looks <= STARTING,
             boxes=merged_boxes(report.boxes for report in reports),
+            apart={bucket: boxes for report in reports for bucket, boxes in report.apart.items()},
             unread_rows={
                 name: stream.unread
                 for name, stream in statistics.streams.items()

@@ -92,5 +92,6 @@ class Observation(Struct, frozen=True):
     buckets: int
     is_first: bool  # one of the first micro-batches, which start processes and read what came before
     boxes: Mapping[VertexId, BoxSeen] = {}  # what joins of several inputs did in the micro-batch
+    apart: Mapping[int, Mapping[VertexId, BoxSeen]] = {}  # the same by bucket, if buckets may run different trees
     unread_rows: Mapping[str, int] = {}  # streams with unread records: how many, where that is known
     behind: Mapping[str, float] = {}  # streams with unread records: for how long at most these have been there, seconds

@@ -4,11 +4,14 @@ Reports are added up between looks. A look makes the join graph of what was coun
 decide. Looks come every ten seconds, more often while much changes, and at once if memory runs short, tuples wait in
 ever greater numbers, or a micro-batch finds far more or less than at the last look. Prices of the cost model are
 corrected by the time that joins really take on this machine.
+
+With `local_plans = 'auto'`, each bucket is looked at by itself, and changes alone. Buckets that change to the same tree
+at the same time do so by one command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -94,6 +97,7 @@ class PlanningMemory(Struct, frozen=True):
 
     boxes: Mapping[VertexId, BoxMemory] = {}
     machine: Calibration = Calibration()
+    local: Mapping[tuple[VertexId, int], BoxMemory] = {}  # the same by bucket, if each has its own plan
 
 
 class Box(Struct, frozen=True):
@@ -104,6 +108,29 @@ class Box(Struct, frozen=True):
     queries: tuple[str, ...]
     window: float | None = None
     buckets: int = 1
+
+
+class Part(Struct, frozen=True):
+    """What is looked at: a join as a whole, or in one bucket; `whole` is what all its buckets did."""
+
+    vertex: VertexId
+    box: Box
+    seen: BoxSeen
+    whole: BoxSeen
+    bucket: int | None = None
+
+    def used(self, running: Running) -> UseTree | None:
+        """Return the last change of plan."""
+        return running.trees.get(self.vertex) if self.bucket is None else running.tree_in(self.vertex, self.bucket)
+
+    def is_automatic(self, running: Running) -> bool:
+        """Return whether the optimizer may change this: the plan of all buckets, or that of each."""
+        is_local = running.local_plans == "auto" and self.box.buckets > 1
+        return is_automatic(running, self.box) and is_local == (self.bucket is not None)
+
+    def alone(self) -> Box:
+        """Return the join with as many buckets as change together."""
+        return self.box if self.bucket is None else replace(self.box, buckets=1)
 
 
 def plan_joins(
@@ -117,19 +144,75 @@ def plan_joins(
         seen = situation.observation.boxes.get(name)
         if seen is not None and len(seen.ports) == box.shape.ports:
             known = kept.get(name, BoxMemory(calibration=machine))
-            known, changes, reasons = _after(known, name, box, seen, situation)
+            known, change, reasons = _after(known, Part(name, box, seen, seen), situation)
             kept[name], machine = known, known.calibration
-            commands, decisions = commands + changes, decisions + reasons
-    return PlanningMemory(kept, machine), commands, decisions
+            commands, decisions = commands + ([] if change is None else [change]), decisions + reasons
+    if situation.running.local_plans != "auto":
+        return PlanningMemory(kept, machine), commands, decisions
+    local, changes, reasons = _plan_buckets(memory, machine, situation, boxes)
+    return PlanningMemory(kept, machine, local), [*commands, *changes], [*decisions, *reasons]
 
 
-def _after(
-    memory: BoxMemory, name: VertexId, box: Box, seen: BoxSeen, situation: Situation
-) -> tuple[BoxMemory, list[Command], list[Decision]]:
+def _plan_buckets(
+    memory: PlanningMemory, machine: Calibration, situation: Situation, boxes: Mapping[VertexId, Box]
+) -> tuple[dict[tuple[VertexId, int], BoxMemory], list[UseTree], list[Decision]]:
+    """Decide for each bucket by itself."""
+    local: dict[tuple[VertexId, int], BoxMemory] = {}
+    commands: list[UseTree] = []
+    decisions: list[Decision] = []
+    apart = situation.observation.apart
+    for name, box in boxes.items():
+        whole = situation.observation.boxes.get(name)
+        trees = {bucket: seen[name].tree for bucket, seen in sorted(apart.items()) if name in seen}
+        changes: list[tuple[UseTree, list[Decision]]] = []
+        for bucket in trees if whole is not None and len(trees) > 1 else ():
+            seen = apart[bucket][name]
+            if whole is None or len(seen.ports) != box.shape.ports:
+                continue
+            known = memory.local.get((name, bucket), BoxMemory(calibration=machine))
+            known, change, reasons = _after(known, Part(name, box, seen, whole, bucket), situation)
+            local[name, bucket] = known
+            if change is None:
+                decisions += reasons
+            else:
+                changes.append((change, reasons))
+        merged, reasons = _together(changes, trees, situation.running.tree_number(name))
+        commands, decisions = commands + merged, decisions + reasons
+    return local, commands, decisions
+
+
+def _together(
+    changes: Sequence[tuple[UseTree, list[Decision]]], trees: Mapping[int, Tree | None], number: int
+) -> tuple[list[UseTree], list[Decision]]:
+    """Return one command for buckets that change to the same tree in the same way; for all, if all run it then."""
+    commands: list[UseTree] = []
+    decisions: list[Decision] = []
+    for first, _ in changes:
+        alike = [entry for entry in changes if _same(entry[0], first)]
+        if alike[0][0] is not first:
+            continue
+        buckets = tuple(bucket for change, _ in alike for bucket in change.buckets or ())
+        others = {tree for bucket, tree in trees.items() if bucket not in buckets}
+        is_common = others <= {first.tree}
+        portion = max(change.portion for change, _ in alike)
+        number += 1
+        commands.append(replace(first, number=number, portion=portion, buckets=None if is_common else buckets))
+        for reason in alike[0][1]:
+            if isinstance(reason, ChangePlan):
+                reason = replace(reason, buckets=[] if is_common else list(buckets))
+            decisions.append(reason)
+    return commands, decisions
+
+
+def _same(one: UseTree, other: UseTree) -> bool:
+    return (one.tree, one.how) == (other.tree, other.how)
+
+
+def _after(memory: BoxMemory, part: Part, situation: Situation) -> tuple[BoxMemory, UseTree | None, list[Decision]]:
     """Take in one report of a join, and look at its plan if it is time to."""
-    time = situation.observation.time
+    time, box, seen = situation.observation.time, part.box, part.seen
     if memory.since is None:
-        return replace(memory, since=time, looked=time), [], []
+        return replace(memory, since=time, looked=time), None, []
     tally = memory.tally.after(seen, (time - memory.since) / SECOND)
     waiting = memory.waiting.after(_waits(box, situation), time)
     drifted = memory.drifted
@@ -139,21 +222,23 @@ def _after(
         drifted = time
     drift = memory.drift.with_more(Drift.since(seen))
     memory = replace(memory, tally=tally, since=time, waiting=waiting, drift=drift, drifted=drifted)
-    used = situation.running.trees.get(name)
+    used = part.used(situation.running)
     if seen.migration is not None or (used is not None and seen.number < used.number):
-        return replace(memory, changing=memory.changing or time), [], []
+        return replace(memory, changing=memory.changing or time), None, []
     if memory.changing is not None:  # the change is through; what was counted meanwhile belongs to no plan
         choice = ended(memory.choice, (time - memory.changing) / SECOND)
         tally = tally.begun_again(keeps_samples=False)
-        return replace(memory, changing=None, choice=choice, tally=tally, looked=time), [], []
-    limits = limits_of(box, situation, seen)
-    is_auto = is_automatic(situation.running, box)
-    is_short = is_near(_size(box, seen, situation), limits.memory)
+        return replace(memory, changing=None, choice=choice, tally=tally, looked=time), None, []
+    limits = limits_of(box, situation, part.whole)
+    is_auto = part.is_automatic(situation.running)
+    is_short = is_near(_size(box, part.whole, situation), limits.memory)
     soonest = _SOONEST if memory.is_drifting(time) and box.shape.ports <= _FEW_INPUTS else _SHORTEST
     if not _is_due(memory, time, soonest if is_auto else _FIRST, is_short=is_short) or seen.tree is None:
-        return memory, [], []
-    found, commands, decisions = _look(memory, name, box, seen.tree, limits, situation)
-    return replace(found, drift=Drift.since(seen)), commands, decisions
+        return memory, None, []
+    if part.bucket is not None:  # its share of what the join may use
+        limits = Limits(limits.cpu / box.buckets, limits.memory / box.buckets)
+    found, change, decisions = _look(memory, part, seen.tree, limits, situation)
+    return replace(found, drift=Drift.since(seen)), change, decisions
 
 
 def _is_due(memory: BoxMemory, time: int, soonest: int, *, is_short: bool) -> bool:
@@ -168,9 +253,9 @@ def _is_due(memory: BoxMemory, time: int, soonest: int, *, is_short: bool) -> bo
 
 
 def _look(
-    memory: BoxMemory, name: VertexId, box: Box, tree: Tree, limits: Limits, situation: Situation
-) -> tuple[BoxMemory, list[Command], list[Decision]]:
-    tally, time = memory.tally, situation.observation.time
+    memory: BoxMemory, part: Part, tree: Tree, limits: Limits, situation: Situation
+) -> tuple[BoxMemory, UseTree | None, list[Decision]]:
+    tally, time, box = memory.tally, situation.observation.time, part.alone()
     facts = facts_of(box.shape, tally, memory.learned)
     calibration = memory.calibration.after(parts_of(tally, COSTS), tally.busy - tally.testing)
     costs = calibration.costs(COSTS)
@@ -201,7 +286,7 @@ def _look(
     )
     way = way_to(outcome.best)
     view = View(time, facts, costs, limits, running, plans, outcome, way)
-    is_auto = is_automatic(situation.running, box)
+    is_auto = part.is_automatic(situation.running)
     memory = replace(
         memory,
         tally=tally.begun_again(keeps_samples=True),
@@ -216,14 +301,13 @@ def _look(
     if outcome.wrong and is_auto:
         decisions.append(BarPlan(box.queries[0], format_tree(tree, box.names), outcome.wrong))
     if not (outcome.changes and is_auto):
-        return memory, [], decisions
-    used = situation.running.trees.get(name)
-    command = UseTree(
-        name, (used.number if used else 0) + 1, outcome.best.tree, way.how, portion=way.portion, auto=True
-    )
+        return memory, None, decisions
+    number = situation.running.tree_number(part.vertex) + 1
+    buckets = None if part.bucket is None else (part.bucket,)
+    change = UseTree(part.vertex, number, outcome.best.tree, way.how, way.portion, buckets, auto=True)
     plan = format_tree(outcome.best.tree, box.names)
     decisions.append(ChangePlan(box.queries[0], plan, format_tree(tree, box.names), way.how, outcome.why))
-    return memory, [command], decisions
+    return memory, change, decisions
 
 
 def is_automatic(running: Running, box: Box) -> bool:

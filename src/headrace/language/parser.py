@@ -15,7 +15,7 @@ from headrace.language.names import did_you_mean
 from headrace.language.read.create import read_connector, read_create
 from headrace.language.read.events import read_detection, selects_event
 from headrace.language.read.options import read_options, read_promises
-from headrace.language.read.parcels import read_move
+from headrace.language.read.parcels import read_buckets, read_move
 from headrace.language.read.rules import read_declared, read_enabling, read_raise, read_rule, read_sink
 from headrace.language.read.stints import read_stint, read_turn
 from headrace.language.read.views import read_split
@@ -254,28 +254,32 @@ def _alter(
     value = reader.option()
     if value is None:
         reader.fail("expected a value", hint="write for example strategy = 'bfs'")
-    return statements.Alter(reader.text, offset, query, setting, Name(str(value), span))
+    return statements.Alter(reader.text, offset, query, setting, Name(str(value), span), read_buckets(reader))
 
 
 def _migrate(reader: Reader, offset: int, query: Name) -> statements.Migrate:
     hint = (
         "ALTER QUERY name MIGRATE TO '((a b) c)' USING MOVING STATE, USING STEPWISE WITHIN '50 ms' "
-        "or USING PARALLEL TRACK"
+        "or USING PARALLEL TRACK, and IN BUCKET 2 for one bucket alone"
     )
     reader.expect("TO", hint=hint)
     span = reader.here()
     plan = Name(reader.string("a plan such as '((a b) c)'"), span)
-    if not reader.accept("USING"):
-        return statements.Migrate(reader.text, offset, query, plan, None, None)
+    how, within = _using(reader, hint) if reader.accept("USING") else (None, None)
+    return statements.Migrate(reader.text, offset, query, plan, how, within, read_buckets(reader))
+
+
+def _using(reader: Reader, hint: str) -> tuple[Literal["moving", "stepwise", "parallel"], int | None]:
+    """Read how a plan changes, and how much longer a micro-batch may take for it."""
     if reader.accept("MOVING"):
         reader.expect("STATE", hint=hint)
-        return statements.Migrate(reader.text, offset, query, plan, "moving", None)
+        return "moving", None
     if reader.accept("PARALLEL"):
         reader.expect("TRACK", hint=hint)
-        return statements.Migrate(reader.text, offset, query, plan, "parallel", None)
+        return "parallel", None
     reader.expect("STEPWISE", hint=hint)
     if not reader.accept("WITHIN"):
-        return statements.Migrate(reader.text, offset, query, plan, "stepwise", None)
+        return "stepwise", None
     span = reader.here()
     try:
         within = parse_duration(reader.string("a time such as '50 ms'"))
@@ -283,7 +287,7 @@ def _migrate(reader: Reader, offset: int, query: Name) -> statements.Migrate:
         raise SyntaxFault(str(error), span=span, hint=hint) from error
     if within <= 0:
         raise SyntaxFault("the time of a portion must be positive", span=span, hint=hint)
-    return statements.Migrate(reader.text, offset, query, plan, "stepwise", within)
+    return "stepwise", within
 
 
 def _alter_stream(reader: Reader, offset: int) -> statements.ResetFrontier | statements.SteerStream:

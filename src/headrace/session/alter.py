@@ -14,6 +14,7 @@ from headrace.commands.settings import (
     Fairness,
     FeedbackReach,
     Grid,
+    LocalPlans,
     MemoryLimit,
     Optimizer,
     Scheduler,
@@ -32,7 +33,9 @@ from headrace.model.time import DAY, MILLISECOND, parse_duration
 from headrace.operators.feedback.reach import REACHES
 
 #: Settings that are the same for all queries.
-OF_SYSTEM = frozenset({"fairness", "eligibility", "budget", "ets", "feedback", "memory", "balancing", "grid"})
+OF_SYSTEM = frozenset(
+    {"fairness", "eligibility", "budget", "ets", "feedback", "memory", "balancing", "local_plans", "grid"}
+)
 #: The least and the greatest budget (microseconds): less would not cover the choice of what runs.
 MIN_BUDGET, MAX_BUDGET = MILLISECOND, DAY
 #: Settings that only a query has.
@@ -43,6 +46,10 @@ def setting_of(statement: Alter) -> Setting:
     """Return the setting that an ALTER chooses."""
     written = statement.setting
     name = written.text.lower()
+    if statement.buckets:
+        bucket, span = statement.buckets[0]
+        said = f"plans of joins can differ: ALTER QUERY name SET plan = '((a b) c)' IN BUCKET {bucket}"
+        raise QueryError(f"{written.text} is the same in all buckets", span=span, hint=said)
     if name == "plan":
         raise QueryError(
             "plan is set for each query by itself",
@@ -187,6 +194,14 @@ def _balancing(text: str) -> Balancing:
             raise NameFault(f"balancing cannot be {text!r}", hint="choose 'auto' or 'off'")
 
 
+def _local_plans(text: str) -> LocalPlans:
+    match text.strip().lower():
+        case "auto" | "off" as mode:
+            return LocalPlans(mode)
+        case _:
+            raise NameFault(f"local_plans cannot be {text!r}", hint="choose 'auto' or 'off'")
+
+
 def _grid(text: str) -> Grid:
     match text.strip().lower():
         case "auto" | "on" | "off" as mode:
@@ -228,5 +243,6 @@ SETTINGS: Mapping[str, Callable[[str], Setting]] = {
     "optimizer": _optimizer,
     "memory": _memory,
     "balancing": _balancing,
+    "local_plans": _local_plans,
     "grid": _grid,
 }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from headrace.commands.command import AddQuery, Set, UseTree
 from headrace.commands.running import Running
 from headrace.commands.settings import Plan
-from headrace.control.migration_log import boxes_in, sharing, tree_text
-from headrace.errors import HeadraceError, QueryError
+from headrace.control.migration_log import boxes_in, in_buckets, sharing, tree_text
+from headrace.errors import HeadraceError, QueryError, Span
 from headrace.graph.graph import Vertex, VertexId
 from headrace.language.syntax.names import Name
-from headrace.language.syntax.statements import Migrate
+from headrace.language.syntax.statements import Alter, Migrate
 from headrace.model.join_tree import Tree, flat, late_ports, left_deep, parse_tree
 from headrace.model.time import MILLISECOND
 from headrace.operators.multijoin.seen import BoxSeen, How
@@ -25,19 +25,37 @@ _AT_ONCE = 500_000
 _ROWS = 0.5
 
 
-def set_plan(query: AddQuery, value: Name, running: Running, boxes: Mapping[VertexId, BoxSeen]) -> list[Set | UseTree]:
+def set_plan(
+    statement: Alter, query: AddQuery, running: Running, boxes: Mapping[VertexId, BoxSeen], buckets: Sequence[int]
+) -> list[Set | UseTree]:
     """Return the commands of SET plan: the tree stays until 'auto' gives it free."""
+    value = statement.value
     if value.text.strip().lower() == "auto":
         _boxes(query, running, value)
+        if statement.buckets:
+            hint = f"write ALTER QUERY {query.query} SET plan = 'auto'"
+            raise QueryError("plans are free to change in all buckets alike", span=statement.buckets[0][1], hint=hint)
         return [Set(query.query, Plan(fixed=False))]
-    return [Set(query.query, Plan(fixed=True)), *_changes(query, value, None, None, running, boxes)]
+    chosen = _chosen(statement.buckets, running, buckets)
+    return [Set(query.query, Plan(fixed=True)), *_changes(query, value, None, None, running, boxes, chosen)]
 
 
 def migrate(
-    statement: Migrate, query: AddQuery, running: Running, boxes: Mapping[VertexId, BoxSeen]
+    statement: Migrate, query: AddQuery, running: Running, boxes: Mapping[VertexId, BoxSeen], buckets: Sequence[int]
 ) -> list[Set | UseTree]:
     """Return the commands of MIGRATE TO."""
-    return [*_changes(query, statement.plan, statement.how, statement.within, running, boxes)]
+    chosen = _chosen(statement.buckets, running, buckets)
+    return [*_changes(query, statement.plan, statement.how, statement.within, running, boxes, chosen)]
+
+
+def _chosen(written: Sequence[tuple[int, Span]], running: Running, buckets: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the buckets of IN BUCKET; None: all."""
+    known = running.all_buckets(buckets)
+    for bucket, span in written:
+        if bucket not in known:
+            hint = f"choose one of {', '.join(map(str, known))}" if known else "no query has run yet"
+            raise QueryError(f"there is no bucket {bucket}", span=span, hint=hint)
+    return tuple(dict.fromkeys(bucket for bucket, _ in written)) or None
 
 
 def said(query: str, commands: list[Set | UseTree], running: Running) -> str:
@@ -50,10 +68,22 @@ def said(query: str, commands: list[Set | UseTree], running: Running) -> str:
     for change in changes:
         spec = next(box.spec for box in boxes_in(running, query) if box.id == change.vertex)
         assert isinstance(spec, MultiJoin)
-        parts.append(f"{tree_text(change.tree, spec)} {_HOW[change.how]}")
+        parts.append(f"{tree_text(change.tree, spec)} {_HOW[change.how]}{in_buckets(change.buckets)}")
         others |= set(sharing(change.vertex, running)) - {query}
     also = f"; {', '.join(sorted(others))} shares this join" if others else ""
     return f"{query}: plan {', '.join(parts)}{also}"
+
+
+def explain_local(query: str, running: Running) -> str:
+    """Say which buckets run other trees than the one that EXPLAIN shows."""
+    lines: list[str] = []
+    for box in boxes_in(running, query):
+        assert isinstance(box.spec, MultiJoin)
+        changes = {change.number: change for change in running.local_trees.get(box.id, {}).values()}
+        for change in changes.values():
+            buckets = [bucket for bucket, own in running.local_trees[box.id].items() if own.number == change.number]
+            lines.append(f"{in_buckets(sorted(buckets))[1:]}: the join runs as {tree_text(change.tree, box.spec)}")
+    return "\n\n" + "\n".join(lines) if lines else ""
 
 
 _HOW: Mapping[How, str] = {"moving": "by moving state", "stepwise": "step by step", "parallel": "on a parallel track"}
@@ -66,6 +96,7 @@ def _changes(
     within: int | None,
     running: Running,
     seen: Mapping[VertexId, BoxSeen],
+    buckets: tuple[int, ...] | None,
 ) -> list[UseTree]:
     boxes = _boxes(query, running, plan)
     changes = []
@@ -74,10 +105,8 @@ def _changes(
         chosen = how or ("moving" if _rows(seen.get(box.id)) <= _AT_ONCE else "stepwise")
         if chosen == "parallel":
             _check_parallel(box.spec, plan)
-        last = running.trees.get(box.id)
-        number = 1 if last is None else last.number + 1
         portion = max(1, int((within or WITHIN) * _ROWS)) if chosen == "stepwise" else 0
-        changes.append(UseTree(box.id, number, tree, chosen, portion))
+        changes.append(UseTree(box.id, running.tree_number(box.id) + 1, tree, chosen, portion, buckets))
     return changes
 
 

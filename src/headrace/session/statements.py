@@ -52,7 +52,7 @@ from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.parcels import buckets_said, explain_splits, move, read_count, show_parcels
 from headrace.session.parcels import said as moves_said
-from headrace.session.plans import migrate, said, set_plan
+from headrace.session.plans import explain_local, migrate, said, set_plan
 from headrace.session.promises import check_promises, unshed_places
 from headrace.session.raising import raise_by_hand
 from headrace.session.replacing import Kept, compare, replaced_by, with_state
@@ -294,9 +294,9 @@ class Statements:
         query, running = transaction.altered(statement.query), transaction.deployed
         boxes = self._deployment.control.migrations.boxes
         if isinstance(statement, statements.Migrate):
-            commands = migrate(statement, query, running, boxes)
+            commands = migrate(statement, query, running, boxes, self._buckets())
         else:
-            commands = set_plan(query, statement.value, running, boxes)
+            commands = set_plan(statement, query, running, boxes, self._buckets())
         text = said(query.query, commands, running)
         for command in commands:
             transaction.send(command)
@@ -409,6 +409,7 @@ class Statements:
             cells=self._cells(transaction),
         )
         if statement.form != "json":
+            shown += explain_local(name, transaction.deployed)
             shown += explain_splits(name, transaction.deployed, self._buckets())
         transaction.outcomes.append(lambda: Message(shown))
 

@@ -79,6 +79,7 @@ _GRAPH_STAYS_SET = (
     settings.Optimizer,
     settings.MemoryLimit,
     settings.Balancing,
+    settings.LocalPlans,
     settings.Grid,
 )
 
@@ -188,7 +189,9 @@ class Bucket:
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
         out = [*inbox.staged, *self._results(results, stage), *answers]
         report = self._report(inbox, asked, noticed, clock.perf_counter_ns() - began)
-        report = msgspec.structs.replace(report, boxes=self._boxes(before, report), building=building, moved=given)
+        boxes = self._boxes(before, report)
+        apart = {self.number: boxes} if boxes and self.running.has_local_plans else {}
+        report = msgspec.structs.replace(report, boxes=boxes, apart=apart, building=building, moved=given)
         self.restored = False
         return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
 
@@ -249,7 +252,8 @@ class Bucket:
             if sent.query in started:  # what was said about a query holds for its stints to come
                 self._feed_back(sent)
         for command in commands:
-            if isinstance(command, UseTree):
+            # one that came too late, or was followed by another, is not in force in any bucket
+            if isinstance(command, UseTree) and self.running.tree_in(command.vertex, self.number) == command:
                 self._use_tree(command)
         for command in commands:
             # feedback beyond the limit is not in force, so every bucket ignores the same
@@ -257,8 +261,7 @@ class Bucket:
                 self._feed_back(command)
 
     def _use_tree(self, change: UseTree) -> None:
-        if change.buckets is None or self.number in change.buckets:
-            self.engine.use_tree(change.vertex, change.number, change.tree, change.how, change.portion)
+        self.engine.use_tree(change.vertex, change.number, change.tree, change.how, change.portion)
 
     def _boxes(self, before: int, report: Report) -> dict[VertexId, BoxSeen]:
         """Return what joins of several inputs did, now and then with samples of their keys."""
@@ -291,8 +294,10 @@ class Bucket:
     def _deploy(self, placement: Placement, invariants: Mapping[VertexId, Invariants]) -> None:
         """Run the queries in force, each by the strategy it was given."""
         self.engine.use(placement.keyed, invariants)
-        for change in self.running.trees.values():  # of those that begin empty; others have taken it
-            self._use_tree(msgspec.structs.replace(change, how="moving"))
+        for vertex in {**self.running.trees, **self.running.local_trees}:  # that begin empty; others have taken it
+            change = self.running.tree_in(vertex, self.number)
+            if change is not None:
+                self._use_tree(msgspec.structs.replace(change, how="moving"))
         self._placement = placement
         self._steps = Steps(placement.keyed)
         self._schedule()

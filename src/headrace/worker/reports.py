@@ -88,6 +88,7 @@ def merged(reports: Sequence[Report]) -> Report:
         queues=_queues(report.queues for report in reports),
         stores=added(report.stores for report in reports),
         boxes=merged_boxes(report.boxes for report in reports),
+        apart={bucket: boxes for report in reports for bucket, boxes in report.apart.items()},
         building=sum(report.building for report in reports),
         moved=[moved for report in reports for moved in report.moved],
     )

@@ -193,6 +193,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queues: QueueStatistics = QueueStatistics()
     stores: dict[str, Requests] = {}  # requests that the process has made since it reported last
     boxes: dict[str, BoxSeen] = {}  # what joins of several inputs did in this micro-batch, by vertex
+    apart: dict[int, dict[str, BoxSeen]] = {}  # the same by bucket, if buckets may run different trees
     building: int = 0  # rows that these buckets still have to build for changes of plan
     moved: list[Moved] = []  # files with parcels that these buckets gave away
 

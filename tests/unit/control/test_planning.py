@@ -4,12 +4,14 @@ import datetime as dt
 import json
 import random
 
+import polars as pl
 import pytest
 
 from headrace.control.planning import boxes_of, shape_of
 from headrace.control.policies import plan_choice
 from headrace.errors import NameFault, QueryError
 from headrace.model.time import SECOND
+from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
@@ -239,3 +241,46 @@ def test_the_joins_that_run_are_known_with_their_queries_and_windows(session):
     assert (box.names, box.queries, box.window, box.buckets) == (("a", "b", "c"), ("q",), 5.0, 2)
     (vertex,) = (v for v in running.queries[0].graph if isinstance(v.spec, MultiJoin))
     assert shape_of(vertex.spec).classes == ((0, 1, 2),)
+
+
+def keys_of_buckets(count):
+    """Return keys by the bucket, of two, in which they are."""
+    keys = pl.Series("k", range(count), dtype=pl.Int32)
+    places = (hash_columns([keys]) % 2).tolist()
+    return [[key for key, place in enumerate(places) if place == bucket] for bucket in (0, 1)]
+
+
+@pytest.mark.slow
+def test_buckets_choose_their_own_trees_if_local_plans_are_on(eager, session, tmp_path):
+    host, chance, keys = local_host(session), random.Random(1), keys_of_buckets(400)
+    session.execute("ALTER SYSTEM SET local_plans = 'auto'")
+
+    def seconds(begin, end):
+        """Push tuples of which a and b have few keys in one bucket, b and c in the other."""
+        for second in range(begin, end):
+            for place, name in enumerate("abc"):
+                rows = []
+                for i in range(60):
+                    bucket = i % 2
+                    some = keys[bucket][:4] if name in ("ab", "bc")[bucket] else keys[bucket]
+                    at = EPOCH + dt.timedelta(seconds=second, milliseconds=10 * i + place)
+                    rows.append({"at": at, "k": chance.choice(some), "v": i})
+                session.push(name, rows)
+            while host.step():
+                pass
+            assert isinstance(host.clock, VirtualClock)
+            host.clock.advance(SECOND)
+
+    seconds(0, 40)
+    assert any("in bucket" in change for change in changes(session)), "one alone"
+    (listing,) = session.execute("SHOW PLANS")
+    plans = {row[-1]: row[1] for row in listing.rows}
+    assert len(plans) == 2, "the buckets run different trees"
+    assert any("(b c)" not in plan and "(c b)" not in plan for plan in plans.values())
+    joined = sum(row[4] for row in listing.rows)
+    session.execute("ALTER SYSTEM SET local_plans = 'off'; ALTER QUERY q SET plan = 'left-deep'")
+    seconds(40, 50)
+    (listing,) = session.execute("SHOW PLANS")
+    (only,) = listing.rows
+    assert only[-1] == "all"
+    assert joined < only[4] / 2, "fewer pairs are stored than by the plan of all"

@@ -329,3 +329,67 @@ def test_a_condition_with_a_function_of_the_user_is_tested_where_the_plan_says(
         session.drain()
         kept = Counter({row: n for row, n in expected(40).items() if (row[1] - 100 + 1) % 4 != 1})
         assert results(session) == kept
+
+
+def test_a_bucket_has_a_tree_of_its_own_until_all_get_another(session: Session) -> None:
+    feed(session, 0)
+    (first, second) = (row["bucket"] for row in listed(session, "BUCKETS"))
+    assert said(session, f"ALTER QUERY q SET plan = '(x (y z))' IN BUCKET {second}") == (
+        f"q: plan (x (y z)) by moving state in bucket {second}"
+    )
+    feed(session, 10)
+    rows = {row["plan"]: row for row in listed(session, "PLANS")}
+    assert {plan: row["buckets"] for plan, row in rows.items()} == {"((x y) z)": str(first), "(x (y z))": str(second)}
+    assert [row["chosen by"] for row in rows.values()] == ["default, fixed", "ALTER, fixed"]
+    assert sum(int(str(row["rows"])) for row in rows.values()) == 60
+    (change,) = listed(session, "MIGRATIONS")
+    assert (change["from"], change["to"]) == ("((x y) z)", "(x (y z))")
+    assert (change["using"], change["state"]) == (f"moving state in bucket {second}", "done")
+    assert f"in bucket {second}: the join runs as (x (y z))" in explained(session, "q")
+    parcels = ", ".join(map(str, range(0, 128, 3)))
+    session.execute(f"MOVE PARCELS {parcels} OF q TO BUCKET {first}; MOVE PARCELS {parcels} OF q TO BUCKET {second}")
+    feed(session, 20)
+    session.execute(f"MOVE PARCELS {parcels} OF q TO BUCKET {first}")
+    feed(session, 30)
+    session.execute("ALTER QUERY q SET plan = '((x z) y)'")
+    feed(session, 40)
+    (only,) = listed(session, "PLANS")
+    assert (only["plan"], only["buckets"]) == ("((x z) y)", "all")
+    assert "in bucket" not in explained(session, "q")
+    session.drain(timeout=30)
+    assert results(session) == expected(50)
+
+
+def test_trees_of_buckets_survive_a_restart_and_a_stint(tmp_path: Path) -> None:
+    with Session(tmp_path / "run", host="local", buckets=2) as session:
+        session.execute(f"{STREAMS} CREATE QUERY q AS {JOIN} INTO MEMORY")
+        feed(session, 0)
+        bucket = listed(session, "BUCKETS")[1]["bucket"]
+        session.execute(f"ALTER QUERY q MIGRATE TO '(x (y z))' USING MOVING STATE IN BUCKET {bucket}")
+        feed(session, 10)
+    with Session(tmp_path / "run", host="local", buckets=2) as session:
+        session.start()
+        feed(session, 20)
+        assert {row["plan"] for row in listed(session, "PLANS")} == {"((x y) z)", "(x (y z))"}
+        session.execute("STOP QUERY q; START QUERY q")
+        feed(session, 30)
+        assert {row["plan"] for row in listed(session, "PLANS")} == {"((x y) z)", "(x (y z))"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "fault", "hint"),
+    [
+        ("ALTER QUERY q SET plan = 'mjoin' IN BUCKET 77", "there is no bucket 77", "choose one of"),
+        ("ALTER QUERY q MIGRATE TO 'mjoin' IN BUCKETS 0, 78", "there is no bucket 78", "choose one of"),
+        ("ALTER QUERY q SET plan = 'auto' IN BUCKET 0", "free to change in all buckets alike", "SET plan = 'auto'"),
+        ("ALTER QUERY q SET plan = 'mjoin' IN 0", "expected BUCKET", "IN BUCKET 2"),
+        ("ALTER QUERY q SET scheduler = 'chain' IN BUCKET 0", "scheduler is the same in all buckets", "SET plan ="),
+        ("ALTER SYSTEM SET local_plans = 'on'", "local_plans cannot be 'on'", "'auto' or 'off'"),
+    ],
+)
+def test_trees_of_buckets_that_cannot_be_are_refused(session: Session, statement: str, fault: str, hint: str) -> None:
+    feed(session, 0)
+    with pytest.raises(HeadraceError) as raised:
+        session.execute(statement)
+    assert fault in str(raised.value)
+    assert hint in (raised.value.hint or "")

@@ -1,4 +1,4 @@
-"""MOVE PARCELS: which parcels of a query's keys go to which bucket."""
+"""MOVE PARCELS: which parcels of a query's keys go to which bucket; and IN BUCKET, for plans of some buckets."""
 
 from __future__ import annotations
 
@@ -27,3 +27,16 @@ def read_move(reader: Reader, offset: int) -> MoveParcels:
     reader.expect("TO", "BUCKET", hint=_HINT)
     span = reader.here()
     return MoveParcels(reader.text, offset, tuple(parcels), query, reader.integer("the number of a bucket"), span)
+
+
+def read_buckets(reader: Reader) -> tuple[tuple[int, Span], ...]:
+    """Read IN BUCKET 2 or IN BUCKETS 1, 2, if it is there."""
+    if not reader.accept("IN"):
+        return ()
+    if not reader.accept("BUCKETS"):
+        reader.expect("BUCKET", hint="IN BUCKET 2 or IN BUCKETS 1, 2; SHOW BUCKETS lists their numbers")
+    buckets: list[tuple[int, Span]] = []
+    while not buckets or reader.accept(","):
+        span = reader.here()
+        buckets.append((reader.integer("the number of a bucket"), span))
+    return tuple(buckets)

@@ -234,13 +234,14 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Alter:
-    """ALTER SYSTEM SET name = value, ALTER QUERY query SET name = value; no query means the system."""
+    """ALTER SYSTEM SET name = value, ALTER QUERY query SET name = value [IN BUCKET n]; no query means the system."""
 
     text: str
     offset: int
     query: Name | None
     setting: Name
     value: Name
+    buckets: tuple[tuple[int, Span], ...] = ()  # in which a plan is set; none: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +277,10 @@ class RefreshTable:
 
 @dataclass(frozen=True, slots=True)
 class Migrate:
-    """ALTER QUERY query MIGRATE TO 'plan' [USING MOVING STATE | STEPWISE [WITHIN 'time'] | PARALLEL TRACK]."""
+    """ALTER QUERY query MIGRATE TO 'plan' [USING MOVING STATE | STEPWISE [WITHIN 'time'] | PARALLEL TRACK].
+
+    IN BUCKET n may follow; no buckets: all.
+    """
 
     text: str
     offset: int
@@ -284,6 +288,7 @@ class Migrate:
     plan: Name
     how: Literal["moving", "stepwise", "parallel"] | None
     within: int | None  # microseconds
+    buckets: tuple[tuple[int, Span], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

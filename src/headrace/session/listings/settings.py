@@ -14,6 +14,7 @@ from headrace.commands.settings import (
     Fairness,
     FeedbackReach,
     Grid,
+    LocalPlans,
     MemoryLimit,
     Optimizer,
     Plan,
@@ -41,6 +42,7 @@ DEFAULTS: Mapping[str, Setting] = {
     "optimizer": Optimizer(),
     "memory": MemoryLimit(),
     "balancing": Balancing(),
+    "local_plans": LocalPlans(),
     "grid": Grid(),
 }
 #: Settings that only queries have.
@@ -77,7 +79,7 @@ def setting_text(setting: Setting, budget: int | None = None) -> str:
             return f"periodic {format_duration(period)}" if mode == "periodic" else mode
         case FeedbackReach(reach=reach):
             return reach
-        case Optimizer(mode=chosen) | Balancing(mode=chosen) | Grid(mode=chosen):
+        case Optimizer(mode=chosen) | Balancing(mode=chosen) | LocalPlans(mode=chosen) | Grid(mode=chosen):
             return chosen
         case MemoryLimit(bytes=size):
             return "off" if size is None else format_size(size)

@@ -108,7 +108,8 @@ def show(
         case "STORES":
             return _stores(stores or {})
         case "PLANS":
-            return show_plans(running, {} if migrations is None else migrations.boxes, len(buckets))
+            known, apart = ({}, {}) if migrations is None else (migrations.boxes, migrations.apart)
+            return show_plans(running, known, len(buckets), apart)
         case "MIGRATIONS":
             return show_migrations([] if migrations is None else migrations.all())
         case _:
