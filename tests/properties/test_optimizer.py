@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Column, Expr, Literal, conjunction
 from headrace.model.frame import Frame, RangeFrame, RowsFrame
 from headrace.model.rank import Ranking, RankOrder
+from headrace.model.row_pattern import Fold, Lookup, RowPattern, Variable
 from headrace.model.schema import TS, Field, Schema
 from headrace.model.types import DataType, Type
 from headrace.model.window import (
@@ -41,6 +42,7 @@ from headrace.plan.nodes import (
     Join,
     JoinKind,
     Limit,
+    MatchRows,
     Membership,
     Node,
     Order,
@@ -202,6 +204,7 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
         "rank",
         "deduplicate",
         "over",
+        "match",
         "aggregate",
         "aggregate",
         "table",
@@ -250,6 +253,22 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
                 AggregateCall(next(fresh), "count", None, Type.BIGINT),
             )
             return Over(below, tuple(by), frame, calls)
+        case "match":
+            columns = [Column(field.name, field.type) for field in schema]
+            partition = tuple(draw(st.lists(st.sampled_from(columns), max_size=1)))
+            picked = draw(st.sampled_from(columns))
+            variables = (
+                Variable("A", 1, 1, draw(conditions(schema))),
+                Variable("B", draw(st.integers(0, 1)), draw(st.sampled_from([1, None])), draw(conditions(schema))),
+                Variable("C", 1, 1, TRUE),
+            )
+            pattern = RowPattern(variables, draw(st.sampled_from([None, 4])), draw(st.booleans()), (), ())
+            shown = (Lookup(next(fresh), picked, "A", "last"), Lookup(next(fresh), picked, "B", "first"))
+            counted = (Fold("B", AggregateCall(next(fresh), "count", None, Type.BIGINT)),)
+            renamed = tuple((next(fresh), column) for column in partition)
+            matched = MatchRows(below, partition, (), pattern, shown, counted)
+            rest = matched.schema.fields[len(partition) :]
+            return Project(matched, (*renamed, *((field.name, Column(field.name, field.type)) for field in rest)))
         case "distinct":
             return Distinct(below, draw(st.integers(0, 5)))
         case "aggregate":

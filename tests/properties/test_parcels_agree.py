@@ -55,6 +55,7 @@ SHAPES = {
     "tops": queries.tops(),
     "deduplications": queries.deduplications(),
     "overs": queries.overs(),
+    "matches": queries.matches(),
     "changelogs": queries.changelogs(),
     "sessions": st.sampled_from(SESSIONS),
     "aggregates": queries.aggregates(),

@@ -81,7 +81,13 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
         case specs.Distinct(span=span):
             return span > 0  # the next equal tuple has none before it
         case (
-            specs.Suppress() | specs.Limit() | specs.Rank() | specs.SessionAggregate() | specs.Over() | specs.Changes()
+            specs.Suppress()
+            | specs.Limit()
+            | specs.Rank()
+            | specs.SessionAggregate()
+            | specs.Over()
+            | specs.Changes()
+            | specs.MatchRows()
         ):
             return True
         case specs.Deduplicate():

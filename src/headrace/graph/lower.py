@@ -155,6 +155,11 @@ class _Lowering:
                 seq = is_base(node.input)
                 ties = (SEQ,) if seq else node.input.schema.names
                 return self.add(specs.Over(node.by, node.frame, node.calls, ties), self.lower(node.input, seq=seq))
+            case nodes.MatchRows():
+                seq = is_base(node.input)
+                ties = (*(column.name for column in node.order), *((SEQ,) if seq else node.input.schema.names))
+                matching = specs.MatchRows(node.by, node.pattern, node.lookups, node.folds, tuple(dict.fromkeys(ties)))
+                return self.add(matching, self.lower(node.input, seq=seq))
             case nodes.Rank():
                 by_arrival = is_base(node.input)
                 ties = (SEQ,) if by_arrival else node.input.schema.names

@@ -19,6 +19,7 @@ from headrace.errors import NotSupported, QueryError, Span, SyntaxFault
 from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES
 from headrace.language.read.impute import read_impute
+from headrace.language.read.matches import read_match
 from headrace.language.read.modifiers import MODIFIERS, SUPPRESSORS, read_call
 from headrace.language.read.pace import HINT as PACE_HINT
 from headrace.language.read.pace import read_pace
@@ -211,6 +212,8 @@ class Headrace(Dialect):
                     item = exp.Table(this=self._parse_name(), db=item.this)
             self._parse_stream_window(item)
             self._parse_as_of(item)
+            self._parse_match(item)
+            self._parse_stream_window(item)  # of the matches
             if any(self._match_text_seq("FOLLOWING", mode, advance=False) for mode in _MODES):
                 return item  # without a condition, these words come where an alias might
             if self._is_manner():
@@ -221,6 +224,21 @@ class Headrace(Dialect):
                 self._parse_stream_window(item)  # some write it after the alias
                 self._parse_as_of(item)
             return item
+
+        def _parse_match(self, item: exp.Expr) -> None:
+            """Parse MATCH_RECOGNIZE (...)."""
+            start, depth = self._index, 0
+            if not self._match_text_seq("MATCH_RECOGNIZE"):
+                return
+            if not self._match(TokenType.L_PAREN, advance=False):
+                self.raise_error("expected an opening parenthesis after MATCH_RECOGNIZE")
+            while self._curr:
+                depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(self._curr.token_type, 0)
+                self._advance()
+                if depth == 0:
+                    item.meta["match"] = read_match(self._tokens[start : self._index], self.sql, parse_expressions)
+                    return
+            self.raise_error("expecting )")
 
         def _parse_as_of(self, item: exp.Expr) -> None:
             """Parse FOR SYSTEM_TIME AS OF time."""

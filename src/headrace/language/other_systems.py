@@ -288,7 +288,6 @@ NUMBER = "0"
 
 #: By two tokens that follow each other in a SELECT; looked up only if the SELECT cannot be parsed.
 PHRASES = {
-    ("MATCH_RECOGNIZE", "("): _AS_AN_EVENT,
     ("EMIT", "CHANGES"): _NO_EMIT,
     ("EMIT", "FINAL"): _NO_EMIT,
     ("EMIT", "STREAM"): _NO_EMIT,

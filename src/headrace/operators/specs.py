@@ -21,6 +21,7 @@ from headrace.operators.order.reorder import Reorder
 from headrace.operators.repeats.deduplicate import Deduplicate
 from headrace.operators.repeats.distinct import Distinct
 from headrace.operators.repeats.suppress import Suppress
+from headrace.operators.rows.match import MatchRows
 from headrace.operators.tuples.condense import Condense
 from headrace.operators.tuples.filter import Filter
 from headrace.operators.tuples.impute import Impute
@@ -45,6 +46,7 @@ Spec: TypeAlias = (
     | Impute
     | Join
     | Limit
+    | MatchRows
     | Membership
     | MultiJoin
     | OrderedJoin

@@ -31,6 +31,7 @@ _STATEFUL = (
     nodes.Rank,
     nodes.Deduplicate,
     nodes.Over,
+    nodes.MatchRows,
     nodes.Order,
     nodes.Limit,
     nodes.Pace,

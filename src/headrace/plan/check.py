@@ -64,6 +64,8 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _faults_of(by, below.schema)
         case nodes.Over(input=below, by=by, calls=calls):
             yield from _faults_of([*by, *(arg for call in calls for arg in call.args)], below.schema)
+        case nodes.MatchRows():
+            yield from _match_faults(node)
         case nodes.Rank(input=below, by=by, order=order):
             yield from _faults_of([*by, *(term.expr for term in order)], below.schema)
         case nodes.TableJoin():
@@ -108,6 +110,21 @@ def _join_faults(join: nodes.Join | nodes.SequenceJoin) -> Iterator[str]:
             yield f"a key joins {mine.type.value} with {theirs.type.value}"
     if join.residual is not None:
         yield from _predicate_faults(join.residual, join.schema)
+
+
+def _match_faults(node: nodes.MatchRows) -> Iterator[str]:
+    pattern, below = node.pattern, node.input.schema
+    lookups, folds = (*pattern.lookups, *node.lookups), (*pattern.folds, *node.folds)
+    arguments = [arg for fold in folds for arg in fold.call.args]
+    yield from _faults_of([*node.by, *node.order, *(lookup.of for lookup in lookups), *arguments], below)
+    seen = Schema(
+        (
+            *below.fields,
+            *(Field(lookup.name, lookup.of.type) for lookup in pattern.lookups),
+            *(Field(fold.call.name, fold.call.type) for fold in pattern.folds),
+        )
+    )
+    yield from _faults_of([variable.condition for variable in pattern.variables], seen)
 
 
 def _multi_join_faults(join: nodes.MultiJoin) -> Iterator[str]:

@@ -10,6 +10,7 @@ from headrace.model.events.text import format_context, format_event
 from headrace.model.expressions.expression import Call, Column, Expr, substitute
 from headrace.model.expressions.text import format_columns, format_expr, format_name
 from headrace.model.rank import format_order
+from headrace.model.row_pattern import Fold, Lookup
 from headrace.model.schema import Schema
 from headrace.model.suppression import format_suppression
 from headrace.model.time import format_duration, format_instant
@@ -85,6 +86,8 @@ def describe(node: Node) -> str:
             return f"{'Last' if last else 'First'} of each {_expressions(by)} within {format_duration(span)}"
         case nodes.Over(by=by, frame=frame, calls=calls):
             return f"Over {', '.join(map(_call, calls))}{_clause(' PARTITION BY ', _expressions(by))} {frame}"
+        case nodes.MatchRows():
+            return _describe_match(node)
         case nodes.Rank(by=by, order=order, size=size):
             extent = "" if size == 1 else f" in {format_duration(size)}"
             keys = _clause(" PARTITION BY ", _expressions(by))
@@ -97,6 +100,32 @@ def describe(node: Node) -> str:
             return f"Limit {count}"
         case nodes.Detect():
             return _describe_detect(node)
+
+
+def _describe_match(node: nodes.MatchRows) -> str:
+    pattern = node.pattern
+    skip = "SKIP TO NEXT ROW" if pattern.overlapping else "SKIP PAST LAST ROW"
+    names = {lookup.name: _lookup(lookup) for lookup in (*pattern.lookups, *node.lookups)}
+    names |= {fold.call.name: _fold(fold) for fold in (*pattern.folds, *node.folds)}
+    conditions = []
+    for variable in pattern.variables:
+        text = format_expr(variable.condition)
+        for name, meaning in names.items():
+            text = text.replace(format_name(name), meaning)
+        conditions.append(f"{variable.name} AS {text}")
+    keys = _clause(" PARTITION BY ", _expressions(node.by))
+    return f"Match {pattern} {skip}{keys} DEFINE {', '.join(conditions)}"
+
+
+def _lookup(lookup: Lookup) -> str:
+    of = f"{lookup.variable}.{format_expr(lookup.of)}" if lookup.variable is not None else format_expr(lookup.of)
+    further = f", {lookup.offset}" if lookup.offset else ""
+    return f"{lookup.place.upper()}({of}{further})"
+
+
+def _fold(fold: Fold) -> str:
+    of = "*" if fold.call.arg is None else format_expr(fold.call.arg)
+    return f"{fold.call.function.upper()}({'' if fold.variable is None else f'{fold.variable}.'}{of})"
 
 
 def format_window(window: Window) -> str:

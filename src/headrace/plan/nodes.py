@@ -13,9 +13,10 @@ from msgspec import Struct
 from headrace.errors import InternalError
 from headrace.model.events.event import Context, Event
 from headrace.model.events.output import Output, output_schema
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Column, Expr
 from headrace.model.frame import Frame
 from headrace.model.rank import Ranking, RankOrder
+from headrace.model.row_pattern import Fold, Lookup, RowPattern
 from headrace.model.schema import Field, Schema
 from headrace.model.suppression import Suppression
 from headrace.model.types import ArrayType, DataType, MapType, Type
@@ -397,6 +398,31 @@ class Over(Struct, frozen=True, tag="over"):
         return Schema((*self.input.schema.fields, *(Field(call.name, call.type) for call in self.calls)))
 
 
+class MatchRows(Struct, frozen=True, tag="match_rows"):
+    """The matches of a row pattern, stamped with their last row: the columns `by`, then lookups and folds.
+
+    The rows of a partition agree in `by` (NULL equals NULL) and are in timestamp order, then by the columns `order`,
+    then by arrival in a base stream, else by content.
+    """
+
+    input: Node
+    by: tuple[Column, ...]
+    order: tuple[Column, ...]
+    pattern: RowPattern
+    lookups: tuple[Lookup, ...]
+    folds: tuple[Fold, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(
+            (
+                *(Field(column.name, column.type) for column in self.by),
+                *(Field(lookup.name, lookup.of.type) for lookup in self.lookups),
+                *(Field(fold.call.name, fold.call.type) for fold in self.folds),
+            )
+        )
+
+
 class Suppress(Struct, frozen=True, tag="suppress"):
     """Of the tuples that agree in `by`, in order, those that the suppressor lets through.
 
@@ -509,6 +535,7 @@ Node: TypeAlias = (
     | Distinct
     | Deduplicate
     | Over
+    | MatchRows
     | Suppress
     | Rank
     | Order
@@ -539,6 +566,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
             | Distinct()
             | Deduplicate()
             | Over()
+            | MatchRows()
             | Suppress()
             | Rank()
             | Order()

@@ -8,6 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from headrace.model.expressions.expression import Expr
+from headrace.model.row_pattern import Fold, Lookup
 from headrace.model.suppression import Standing
 from headrace.model.window import (
     AggregateCall,
@@ -83,6 +84,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             | nodes.Distinct()
             | nodes.Deduplicate()
             | nodes.Over()
+            | nodes.MatchRows()
             | nodes.Suppress()
             | nodes.Rank()
             | nodes.Order()
@@ -136,6 +138,8 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             return replace(
                 node, by=tuple(map(change, by)), calls=tuple(_replace_in_call(call, change) for call in calls)
             )
+        case nodes.MatchRows():
+            return _replace_in_match(node, change)
         case nodes.Rank(by=by, order=order):
             terms = tuple(replace(term, expr=change(term.expr)) for term in order)
             return replace(node, by=tuple(map(change, by)), order=terms)
@@ -162,6 +166,22 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
             named = tuple((name, change(expr)) for name, expr in groups)
             changed = tuple(_replace_in_call(call, change) for call in calls)
             return nodes.Aggregate(below, _replace_in_window(window, change), named, changed)
+
+
+def _replace_in_match(node: nodes.MatchRows, change: Callable[[Expr], Expr]) -> Node:
+    """Columns of partitions and of the order stay: they are columns of the result, or no expressions."""
+
+    def lookups(old: tuple[Lookup, ...]) -> tuple[Lookup, ...]:
+        return tuple(replace(lookup, of=change(lookup.of)) for lookup in old)
+
+    def folds(old: tuple[Fold, ...]) -> tuple[Fold, ...]:
+        return tuple(replace(fold, call=_replace_in_call(fold.call, change)) for fold in old)
+
+    variables = tuple(replace(known, condition=change(known.condition)) for known in node.pattern.variables)
+    pattern = replace(
+        node.pattern, variables=variables, lookups=lookups(node.pattern.lookups), folds=folds(node.pattern.folds)
+    )
+    return replace(node, pattern=pattern, lookups=lookups(node.lookups), folds=folds(node.folds))
 
 
 def _replace_in_call(call: AggregateCall, change: Callable[[Expr], Expr]) -> AggregateCall:

@@ -104,6 +104,11 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             reach = (frame.preceding or 0) / SECOND / inputs[0].speed if isinstance(frame, RangeFrame) else 0.0
             kept = 0.0 if reach else facts.groups * ((frame.preceding if isinstance(frame, RowsFrame) else None) or 1)
             return Behavior(same, wide, windows=(reach,), kept=kept, life=life)
+        case specs.MatchRows(pattern=row_pattern):
+            wide = size + sum(width(lookup.of.type) for lookup in spec.lookups)
+            reach = 0.0 if row_pattern.within is None else row_pattern.within / SECOND / inputs[0].speed
+            kept = 0.0 if reach else facts.groups * sum(known.most or 1 for known in row_pattern.variables)
+            return Behavior((PASSING,), wide, windows=(reach,), kept=kept)
         case specs.Rank():
             wait = max(spec.size / SECOND, inputs[0].skew) / inputs[0].speed
             return Behavior(same, size + 8.0, windows=(wait,), life=life, guessed=False)

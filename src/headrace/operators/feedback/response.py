@@ -64,7 +64,13 @@ def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ..
             return Response(sequence_inputs(spec, pattern))
         case specs.Detect():
             return Response(detect_inputs(spec, pattern))
-        case specs.Rank(by=by) | specs.Suppress(by=by) | specs.Deduplicate(by=by) | specs.Over(by=by):
+        case (
+            specs.Rank(by=by)
+            | specs.Suppress(by=by)
+            | specs.Deduplicate(by=by)
+            | specs.Over(by=by)
+            | specs.MatchRows(by=by)
+        ):
             # a group is on its own; of a group, what is left out would not count
             return Response((group_input(pattern, {expr.name: expr for expr in by if isinstance(expr, Column)}),))
         case specs.PartialAggregate():

@@ -77,6 +77,8 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (_whole_unless_base(below, _reads(needed, by)),), lambda new: replace_inputs(node, new)
         case nodes.Over():
             return _narrow_over(node, needed)
+        case nodes.MatchRows():
+            return _narrow_match(node, needed)
         case nodes.Order(input=below) | nodes.Limit(input=below):
             return (_whole_unless_base(below, needed),), lambda new: replace_inputs(node, new)
         case nodes.Aggregate():
@@ -113,6 +115,15 @@ def _narrow_over(node: nodes.Over, needed: Names) -> tuple[tuple[Names, ...], Re
     own = needed - {call.name for call in node.calls}
     read = _reads(own, node.by, *(arg for call in calls for arg in call.args))
     return (_whole_unless_base(node.input, read),), lambda new: replace_inputs(replace(node, calls=calls), new)
+
+
+def _narrow_match(node: nodes.MatchRows, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+    lookups = tuple(lookup for lookup in node.lookups if lookup.name in needed)
+    folds = tuple(fold for fold in node.folds if fold.call.name in needed)
+    arguments = [arg for fold in folds for arg in fold.call.args]
+    read = _reads(node.pattern.read, (*node.by, *node.order, *(lookup.of for lookup in lookups), *arguments))
+    below = _whole_unless_base(node.input, read.intersection(node.input.schema.names))
+    return (below,), lambda new: replace_inputs(replace(node, lookups=lookups, folds=folds), new)
 
 
 def _narrow_project(node: nodes.Project, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:

@@ -23,6 +23,7 @@ from headrace.language.syntax.clauses import (
     window_call_of,
     window_of,
 )
+from headrace.language.syntax.matches import MatchClause, match_of
 from headrace.language.syntax.statements import Detection, Select
 from headrace.model.expressions.expression import Column, Expr, substitute
 from headrace.model.schema import Schema
@@ -31,6 +32,7 @@ from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.event import bind_detection
 from headrace.plan.binding.expressions.coerce import unify
 from headrace.plan.binding.expressions.scope import Relation, relation_of
+from headrace.plan.binding.matches import bind_match
 from headrace.plan.binding.pace import Part, late_of, paced
 from headrace.plan.binding.span import place
 from headrace.plan.binding.window_functions import check_window_time
@@ -156,6 +158,8 @@ def _single(node: exp.Expr, env: Environment) -> Item:
             span=item.clause.span,
             hint="leave the window out",
         )
+    if (match := match_of(node)) is not None:
+        item = _matched(item, match, env)
     alias = node.args.get("alias")
     if alias is not None and alias.this is not None:
         item = replace(item, names=(alias.name,))
@@ -166,6 +170,21 @@ def _single(node: exp.Expr, env: Environment) -> Item:
         check_window_time(call, item.source, item.names, env)
         item = replace(item, call=call)
     return _renamed(item, [column.name for column in alias.columns]) if alias is not None and alias.columns else item
+
+
+def _matched(item: Item, clause: MatchClause, env: Environment) -> Item:
+    """Put MATCH_RECOGNIZE on an item."""
+    if isinstance(item.source, Table):
+        raise NotSupported(
+            f"MATCH_RECOGNIZE is of streams, and {item.source.name} is a table", span=clause.span, hint="name a stream"
+        )
+    if item.clause is not None and item.clause.span.start < clause.span.start:
+        raise NotSupported(
+            "MATCH_RECOGNIZE cannot read a window",
+            span=item.clause.span,
+            hint="leave it out, since WITHIN says how long a match takes; a window of matches stands behind them",
+        )
+    return Item(bind_match(item.source, item.names, clause, env), ("the match",), item.clause, item.span, False)
 
 
 def _named(node: exp.Table, env: Environment) -> Item:

@@ -54,7 +54,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset(name for name, own in zip(names, right.schema.names, strict=True) if own in known)
         case nodes.Aggregate():
             return frozenset({"window_end"})
-        case nodes.Join() | nodes.MultiJoin() | nodes.Detect() | nodes.Suppress() | nodes.Changes():
+        case nodes.Join() | nodes.MultiJoin() | nodes.Detect() | nodes.Suppress() | nodes.Changes() | nodes.MatchRows():
             return frozenset()
 
 

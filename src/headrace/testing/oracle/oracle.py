@@ -19,6 +19,7 @@ from headrace.plan.nodes import Node
 from headrace.testing.oracle.changes import changes
 from headrace.testing.oracle.events import detect
 from headrace.testing.oracle.expressions import value_of
+from headrace.testing.oracle.matches import match_rows
 from headrace.testing.oracle.partitions import deduplicate, over
 from headrace.testing.oracle.rank import rank
 from headrace.testing.oracle.rows import Row, as_multiset, ordered, rows_of, split_late
@@ -77,6 +78,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return deduplicate(node, _rows(source, streams, tables))
         case nodes.Over(input=source):
             return over(node, _rows(source, streams, tables))
+        case nodes.MatchRows(input=source):
+            return match_rows(node, _rows(source, streams, tables))
         case nodes.Rank(input=source):
             return rank(node, _rows(source, streams, tables))
         case nodes.Suppress(input=source):

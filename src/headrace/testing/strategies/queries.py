@@ -335,6 +335,24 @@ def overs(draw: DrawFn) -> str:
 
 
 @st.composite
+def matches(draw: DrawFn) -> str:
+    """Draw a row pattern with quantifiers and conditions on the row, the row before, other variables and aggregates."""
+    stream = draw(st.sampled_from(STREAMS))
+    by = draw(st.sampled_from(["PARTITION BY item ", ""]))
+    skip = draw(st.sampled_from(["PAST LAST ROW", "TO NEXT ROW"]))
+    of_b, of_c = (draw(st.sampled_from(["", "+", "*", "?", "{2}", "{1,2}", "{2,}"])) for _ in range(2))
+    b = draw(st.sampled_from(["B.n > 2", "B.n >= PREV(B.n)", "B.n <> A.n", "SUM(B.n) < 9", "LAST(B.n, 1) IS NULL"]))
+    c = draw(st.sampled_from(["C.n < 4", "C.n < LAST(B.n)", "C.n < FIRST(n)", "COUNT(C.n) < 3"]))
+    within = draw(st.integers(1, 12))
+    return (
+        f"SELECT * FROM {stream.name} MATCH_RECOGNIZE ({by}ORDER BY rowtime MEASURES A.n AS a, COUNT(B.n) AS bs, "
+        f"SUM(B.n) AS total, LAST(C.n) AS c, FIRST(B.n, 1) AS second, MAX(n) AS most, D.n - A.n AS up "
+        f"ONE ROW PER MATCH AFTER MATCH SKIP {skip} PATTERN (A B{of_b} C{of_c} D) WITHIN INTERVAL '{within}' SECOND "
+        f"DEFINE B AS {b}, C AS {c}){draw(st.sampled_from(['', ' WHERE bs > 1']))}"
+    )
+
+
+@st.composite
 def limits(draw: DrawFn) -> str:
     """Draw the first results of a query, by themselves or as a sub-query below a condition, a window or a union."""
     count = draw(st.integers(0, 6))

@@ -1,0 +1,1 @@
+"""Rows of a partition that match a row pattern: MATCH_RECOGNIZE."""

@@ -1,0 +1,185 @@
+"""MATCH_RECOGNIZE: one result for each match of a row pattern in a partition, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import polars as pl
+
+from headrace.model.expressions.expression import Column, Expr
+from headrace.model.page import Element, Page, Punctuation
+from headrace.model.patterns.pattern import Pattern
+from headrace.model.row_pattern import Fold, Lookup, RowPattern
+from headrace.model.schema import TS
+from headrace.model.time import END
+from headrace.operators.capabilities import Choose, chosen_by
+from headrace.operators.operator import Operator, State
+from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
+from headrace.operators.rows.matcher import Found, Matcher
+from headrace.operators.rows.values import Values, visible
+from headrace.operators.spec import Spec
+from headrace.operators.state.given import given_up
+from headrace.operators.state.hash_slots import SLOT, Slots
+from headrace.operators.text import listed
+from headrace.operators.windows.slices import group_numbers
+
+_TRIED, _DEADLINE, _HOLD = "__tried", "__deadline", "__hold"
+
+
+class MatchRows(Spec, frozen=True, tag="match_rows"):
+    """A result for each match: the columns `by`, then lookups and folds over its rows; stamped with its last row.
+
+    Of rows with equal timestamps, the columns named in `ties` say which comes first.
+    """
+
+    by: tuple[Column, ...]
+    pattern: RowPattern
+    lookups: tuple[Lookup, ...]
+    folds: tuple[Fold, ...]
+    ties: tuple[str, ...]
+
+    def build(self) -> MatchOperator:
+        return MatchOperator(self)
+
+    def describe(self, inputs: Sequence[str] = ()) -> str:
+        per = f" of each {listed(self.by)}" if self.by else ""
+        return f"match {self.pattern}{per}"
+
+    def partition_by(self, port: int) -> tuple[Expr, ...]:
+        return self.by
+
+    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
+        return tuple(self.by[i] for i in positions)
+
+    @property
+    def order_matters(self) -> bool:
+        return False
+
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
+
+class MatchOperator(Operator):
+    """The running half of `MatchRows`.
+
+    Rows wait until the frontier has passed them. Of those, the ones from the first open match of a partition on are
+    kept, and searched again when further rows come or its time is over.
+    """
+
+    def __init__(self, spec: MatchRows) -> None:
+        self._spec = spec
+        self._names = [column.name for column in spec.by]
+        self._matcher = Matcher(spec.pattern)
+        self._measures = Values(spec.lookups, spec.folds)
+        self._pending = Pending()
+        self._rows = Slots("rows", self._names)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        self._pending.add(page.rows)
+        return ()
+
+    def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
+        rows = self._ready(mark.bound)
+        if rows is None:
+            return (Punctuation(min(mark.bound, self._held_until())),)
+        groups = group_numbers(rows, self._names)
+        found = self._matcher.find(rows, groups, rows[_TRIED].to_numpy(), mark.bound)
+        self._keep(rows, found)
+        out = Punctuation(min(mark.bound, self._held_until()))
+        if not len(found.start):
+            return (out,)
+        return (Page(self._results(rows, found).sort(TS, maintain_order=True)), out)
+
+    def _ready(self, bound: int) -> pl.DataFrame | None:
+        """Take the rows of all partitions in which something may be decided, sorted."""
+        fresh = self._pending.take(bound)
+        kept: list[pl.DataFrame] = []
+        if fresh is not None:
+            order = [TS, *self._spec.ties]
+            fresh = self._rows.assign(fresh.sort(order, maintain_order=True).select([*visible(fresh), TS]))
+            fresh = fresh.with_columns(
+                pl.lit(False).alias(_TRIED), pl.lit(END).alias(_DEADLINE), pl.lit(END).alias(_HOLD)
+            )
+        for rows in list(self._rows.rows()):
+            chosen = self._chosen(rows, fresh, bound)
+            if chosen is not None and chosen.height:
+                kept.append(chosen)
+        taken = [*kept, *([] if fresh is None else [fresh])]
+        if not taken:
+            return None
+        together = pl.concat([part.select(taken[-1].columns) for part in taken])
+        return together.sort(self._names, maintain_order=True) if self._names else together
+
+    def _chosen(self, rows: pl.DataFrame, fresh: pl.DataFrame | None, bound: int) -> pl.DataFrame | None:
+        """Take the kept rows of a slot whose partition has fresh rows, or whose open match ends by itself."""
+        if not self._names:
+            due = fresh is not None or int(rows[_DEADLINE].min()) <= bound  # type: ignore[arg-type]
+            if due:
+                self._rows.replace([int(rows[SLOT][0])], rows.clear())
+            return rows if due else None
+        ending = rows.filter(pl.col(_DEADLINE) <= bound).select(self._names)
+        touched = ending if fresh is None else pl.concat([ending, fresh.select(self._names)])
+        if not touched.height:
+            return None
+        chosen = rows.join(touched.unique(), on=self._names, how="semi", nulls_equal=True, maintain_order="left")
+        if chosen.height:
+            rest = rows.join(touched.unique(), on=self._names, how="anti", nulls_equal=True, maintain_order="left")
+            self._rows.replace([int(rows[SLOT][0])], rest)
+        return chosen
+
+    def _keep(self, rows: pl.DataFrame, found: Found) -> None:
+        marked = rows.with_columns(
+            pl.Series(_TRIED, found.tried), pl.Series(_DEADLINE, found.deadline), pl.Series(_HOLD, found.hold)
+        ).filter(pl.Series(found.kept))
+        if not marked.height:
+            return
+        slots = marked[SLOT].unique().to_list()
+        others = [part.select(marked.columns) for part in self._rows.of(slots)]
+        self._rows.replace(slots, pl.concat([*others, marked]))
+
+    def _held_until(self) -> int:
+        """Return the bound of what comes out: a match that waits for an earlier one may end before later rows."""
+        if self._spec.pattern.overlapping:
+            return END
+        return min((int(rows[_HOLD].min()) for rows in self._rows.rows()), default=END)  # type: ignore[arg-type]
+
+    def _results(self, rows: pl.DataFrame, found: Found) -> pl.DataFrame:
+        last = found.stop - 1
+        stretch = partial(found.stretch, self._spec.pattern)
+        measured = self._measures.columns(self._measures.read(rows), stretch, last)
+        keys = rows.select(*self._names, TS)[last]
+        own = [keys[name] for name in self._names]
+        return pl.DataFrame([*own, *measured, keys[TS]])
+
+    def state(self) -> State:
+        return {**self._pending.state(), **self._rows.state()}
+
+    def restore(self, state: State) -> None:
+        self._pending.restore(state)
+        self._rows.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        chosen = chosen_by(choose, keys[0])
+        return given_up(pending=self._pending.give(chosen), rows=self._rows.give(chosen))
+
+    def take(self, given: State) -> None:
+        if "pending" in given:
+            self._pending.add(given["pending"])
+        if "rows" in given:
+            self._rows.take(given["rows"])
+
+    def purge(self, port: int, pattern: Pattern) -> int:
+        if not pattern.names <= set(self._names):
+            return 0  # of a partition, what is left out would not count
+        return self._pending.remove(pattern) + self._rows.remove(pattern)
+
+    def held(self) -> int:
+        return len(self._pending) + len(self._rows)
+
+    def due(self) -> int | None:
+        ends = [rows.filter(pl.col(_HOLD) < END)[_DEADLINE].min() for rows in self._rows.rows()]
+        known = [end for end in (*ends, self._pending.due()) if isinstance(end, int) and end < END]
+        return min(known, default=None)

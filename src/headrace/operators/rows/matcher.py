@@ -1,0 +1,300 @@
+"""Find the matches of a row pattern in sorted rows.
+
+From each row on there is one way at most to match, so each candidate start is a lane: how far it has come, in which
+variable, and where the rows of each variable are. All lanes advance together, on columns. A lane in a repeated variable
+tests several rows at once, twice as many each time.
+
+If matches do not overlap, those lanes are only needed that no earlier match takes in. A round therefore runs some
+starts of each partition, lets only the first go far, and decides in the order of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from headrace.model.row_pattern import RowPattern
+from headrace.model.schema import TS
+from headrace.model.time import END
+from headrace.operators.arrays import Array, Flags, Ints
+from headrace.operators.rows.values import Conditions, Stretch
+
+_RUNNING, _COMPLETE, _FAILED, _OPEN, _POSTPONED = range(5)
+#: Rows that a lane tests at once at most.
+_BLOCK = 1024
+#: A lane that is not the first of its partition waits after so many rows.
+_FAR = 64
+#: Starts of a partition that a round tries at most.
+_STARTS = 8192
+_MANY = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Matches in sorted rows, and what must be kept for matches to come."""
+
+    start: Ints
+    stop: Ints  # behind the last row
+    first: Ints  # (match, variable)
+    count: Ints
+    kept: Flags  # rows that a later match may need
+    tried: Flags  # rows at which a match can begin no more
+    deadline: Ints  # by row: when the first open match of its partition ends by itself
+    hold: Ints  # by row: a match behind an open one may end at this instant
+
+    def stretch(self, pattern: RowPattern, variable: str | None) -> Stretch:
+        """Return the rows of a variable in each match, or with None all rows."""
+        if variable is None:
+            return Stretch(self.start, self.stop - self.start)
+        number = pattern.number(variable)
+        return Stretch(self.first[:, number], self.count[:, number])
+
+
+class Matcher:
+    """Finds matches of one pattern."""
+
+    def __init__(self, pattern: RowPattern) -> None:
+        self._pattern = pattern
+        self._conditions = Conditions(pattern)
+
+    def find(self, rows: pl.DataFrame, groups: Array, tried: Flags, bound: int) -> Found:
+        """Find all matches that are decided when no row below `bound` can come any more.
+
+        Rows are sorted by group, then by time.
+        """
+        ts = rows[TS].to_numpy()
+        ends = np.searchsorted(groups, groups, "right")
+        run = _Run(self._pattern, self._conditions, self._conditions.read(rows), groups, ts, ends, bound)
+        return run.overlapping(tried) if self._pattern.overlapping else run.disjoint()
+
+
+@dataclass(slots=True)
+class _Lanes:
+    """Candidate starts, in the order of rows."""
+
+    start: Ints
+    row: Ints  # the next row
+    number: Ints  # of the variable
+    first: Ints
+    count: Ints
+    block: Ints
+    status: Ints
+
+    @staticmethod
+    def at(starts: Ints, variables: int) -> _Lanes:
+        size, grid = len(starts), (len(starts), variables)
+        whole = np.zeros(grid, np.int64)
+        return _Lanes(
+            starts, starts.copy(), np.zeros(size, np.int64), whole, whole.copy(), np.ones(size, np.int64),
+            np.full(size, _RUNNING, np.int64),
+        )  # fmt: skip
+
+
+class _Run:
+    """One search."""
+
+    def __init__(
+        self, pattern: RowPattern, conditions: Conditions, rows: pl.DataFrame, groups: Array, ts: Ints, ends: Ints,
+        bound: int,
+    ) -> None:  # fmt: skip
+        self._pattern, self._conditions, self._rows = pattern, conditions, rows
+        self._groups, self._ts, self._ends, self._bound = groups, ts, ends, bound
+        self._stops = ends if pattern.within is None else np.minimum(ends, _behind(ts, groups, pattern.within))
+        self._most = [_MANY if variable.most is None else variable.most for variable in pattern.variables]
+
+    def overlapping(self, tried: Flags) -> Found:
+        """Try every row that was not tried yet."""
+        starts = np.flatnonzero(~tried)
+        lanes = self._finished(starts)
+        open_starts = starts[lanes.status == _OPEN]
+        still = np.ones(len(tried), bool)
+        still[open_starts] = False
+        return self._found(lanes, np.flatnonzero(lanes.status == _COMPLETE), open_starts, still, [])
+
+    def disjoint(self) -> Found:
+        """Try rows from left to right, each behind the match before."""
+        size = len(self._ts)
+        begins = np.flatnonzero(np.diff(self._groups, prepend=-1)) if size else np.zeros(0, np.int64)
+        following = begins.copy()  # by group: where the next match may begin
+        over = np.zeros(len(begins), bool)
+        parts: list[tuple[_Lanes, list[int]]] = []
+        open_starts: list[int] = []
+        holds: list[tuple[int, int]] = []
+        limit = _STARTS
+        while not over.all():
+            starts = _candidates(following[~over], self._ends[begins[~over]], limit)
+            lanes = self._finished(starts)
+            chosen: list[int] = []
+            waiting = self._choose(lanes, following, over, chosen, open_starts, holds)
+            limit = max(1, limit // 4) if waiting else min(_STARTS, limit * 2)
+            over |= following >= self._ends[begins]
+            parts.append((lanes, chosen))
+        lanes = _joined(parts, len(self._pattern.variables))
+        return self._found(
+            lanes, np.arange(len(lanes.start)), np.array(open_starts, np.int64), np.zeros(size, bool), holds
+        )
+
+    def _choose(
+        self, lanes: _Lanes, following: Ints, over: Flags, chosen: list[int], open_starts: list[int],
+        holds: list[tuple[int, int]],
+    ) -> bool:  # fmt: skip
+        """Decide the lanes of a round from left to right; return whether one of them waits for another round."""
+        alive = np.flatnonzero(lanes.status != _FAILED)
+        waiting: set[int] = set()
+        stopped: dict[int, int] = {}
+        ahead = following.copy()
+        np.maximum.at(ahead, self._groups[lanes.start], lanes.start + 1)
+        groups, starts = self._groups[lanes.start[alive]].tolist(), lanes.start[alive].tolist()
+        states, rows = lanes.status[alive].tolist(), lanes.row[alive].tolist()
+        for lane, group, start, state, row in zip(alive.tolist(), groups, starts, states, rows, strict=True):
+            if group in stopped:  # behind an open match: it may come out when that one is decided
+                instant = self._ts[row - 1] if state == _COMPLETE else self._ts[start]
+                if state != _OPEN:
+                    holds.append((stopped[group], int(instant)))
+            elif group in waiting or start < following[group]:
+                continue
+            elif state == _COMPLETE:
+                chosen.append(lane)
+                following[group] = row
+                ahead[group] = max(ahead[group], row)
+            elif state == _OPEN:
+                stopped[group] = start
+                open_starts.append(start)
+                over[group] = True
+                untried = ahead[group]
+                if untried < self._ends[start]:
+                    holds.append((start, int(self._ts[untried])))
+            else:
+                waiting.add(group)
+                following[group] = start
+        for group in np.unique(self._groups[lanes.start]).tolist():
+            if group not in waiting and group not in stopped:
+                following[group] = ahead[group]
+        return bool(waiting)
+
+    def _finished(self, starts: Ints) -> _Lanes:
+        """Advance lanes until each of them is decided or waits."""
+        lanes = _Lanes.at(starts, len(self._pattern.variables))
+        active = np.arange(len(starts))
+        while len(active):
+            for number in range(len(self._pattern.variables)):
+                here = active[lanes.number[active] == number]
+                if len(here):
+                    self._step(lanes, number, here)
+            active = active[lanes.status[active] == _RUNNING]
+            if not self._pattern.overlapping:
+                groups = self._groups[lanes.start[active]]
+                behind = np.append(False, groups[1:] == groups[:-1])[: len(active)]
+                far = behind & (lanes.row[active] - lanes.start[active] > _FAR)
+                lanes.status[active[far]] = _POSTPONED
+                active = active[~far]
+        return lanes
+
+    def _step(self, lanes: _Lanes, number: int, here: Ints) -> None:
+        """Let lanes that are in a variable take as many of their next rows as it may have."""
+        stops = self._stops[lanes.start[here]]
+        at_end = lanes.row[here] >= stops
+        if at_end.any():
+            self._end(lanes, here[at_end])
+            here, stops = here[~at_end], stops[~at_end]
+            if not len(here):
+                return
+        variable, most = self._pattern.variables[number], self._most[number]
+        had = lanes.count[here, number]
+        size = np.minimum(np.minimum(lanes.block[here], stops - lanes.row[here]), most - had)
+        cuts = np.cumsum(size) - size
+        place = np.repeat(np.arange(len(here)), size)
+        offset = np.arange(len(place)) - cuts[place]
+        holds = self._test(lanes, number, here[place], offset)
+        taken = np.minimum.reduceat(np.where(holds, size[place], offset), cuts)
+        lanes.first[here, number] = np.where(had == 0, lanes.row[here], lanes.first[here, number])
+        lanes.count[here, number] += taken
+        lanes.row[here] += taken
+        refused, counted = taken < size, had + taken
+        lanes.block[here] = np.where(refused, 1, np.minimum(2 * lanes.block[here], _BLOCK))
+        lanes.status[here[refused & (counted < variable.least)]] = _FAILED
+        done = here[(counted == most) | (refused & (counted >= variable.least))]
+        lanes.number[done] += 1
+        lanes.block[done] = 1
+        if number == len(self._pattern.variables) - 1:
+            lanes.status[done] = _COMPLETE
+
+    def _test(self, lanes: _Lanes, number: int, lane: Ints, offset: Ints) -> Array:
+        """Return whether rows belong to a variable, supposing that those of the lane before them do."""
+        current = lanes.row[lane] + offset
+
+        def stretch(variable: str | None) -> Stretch:
+            if variable is None:
+                return Stretch(lanes.start[lane], current + 1 - lanes.start[lane])
+            i = self._pattern.number(variable)
+            first, count = lanes.first[lane, i], lanes.count[lane, i]
+            if i != number:
+                return Stretch(first, count)
+            first = np.where(count == 0, lanes.row[lane], first)
+            return Stretch(first, current + 1 - first)
+
+        return self._conditions.test(number, self._rows, stretch, current)
+
+    def _end(self, lanes: _Lanes, here: Ints) -> None:
+        """Decide lanes that have no row left: later rows may still be in time, or not."""
+        start = lanes.start[here]
+        may_go_on = self._stops[start] == self._ends[start]
+        if self._pattern.within is not None:
+            may_go_on &= self._ts[start] > self._bound - self._pattern.within
+        lanes.status[here] = np.where(may_go_on, _OPEN, _FAILED)
+
+    def _found(
+        self, lanes: _Lanes, chosen: Ints, open_starts: Ints, tried: Flags, holds: list[tuple[int, int]]
+    ) -> Found:
+        size = len(self._ts)
+        kept = np.zeros(size, bool)
+        deadline, hold = np.full(size, END, np.int64), np.full(size, END, np.int64)
+        if len(open_starts):
+            begins = np.full(int(self._groups[-1]) + 1, size, np.int64)
+            np.minimum.at(begins, self._groups[open_starts], open_starts)
+            kept = np.arange(size) >= begins[self._groups]
+            if self._pattern.within is not None:
+                deadline[open_starts] = self._ts[open_starts] + self._pattern.within
+        for row, instant in holds:
+            hold[row] = min(hold[row], instant)
+        return Found(
+            lanes.start[chosen],
+            lanes.row[chosen],
+            lanes.first[chosen],
+            lanes.count[chosen],
+            kept,
+            tried,
+            deadline,
+            hold,
+        )
+
+
+def _behind(ts: Ints, groups: Array, span: int) -> Ints:
+    """Return for each row the first row of its group that is at least `span` later, or the group's end."""
+    instants = np.unique(ts)
+    width = len(instants) + 1
+    rank, later = np.searchsorted(instants, ts), np.searchsorted(instants, ts + span)
+    found: Ints = np.searchsorted(groups * width + rank, groups * width + later)
+    return found
+
+
+def _candidates(first: Ints, stop: Ints, limit: int) -> Ints:
+    """Return the first rows of each stretch, `limit` at most, in order."""
+    size = np.minimum(stop - first, limit)
+    cuts = np.cumsum(size) - size
+    place = np.repeat(np.arange(len(first)), size)
+    return first[place] + np.arange(len(place)) - cuts[place]
+
+
+def _joined(parts: list[tuple[_Lanes, list[int]]], variables: int) -> _Lanes:
+    """Return the chosen lanes of all rounds."""
+    if not parts:
+        return _Lanes.at(np.zeros(0, np.int64), variables)
+    pieces = [(lanes, np.array(chosen, np.int64)) for lanes, chosen in parts]
+
+    def all_of(name: str) -> Ints:
+        return np.concatenate([getattr(lanes, name)[chosen] for lanes, chosen in pieces])
+
+    return _Lanes(*(all_of(name) for name in ("start", "row", "number", "first", "count", "block", "status")))
