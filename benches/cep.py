@@ -8,7 +8,7 @@ The semantics agree as follows. AFTER MATCH SKIP TO NEXT ROW gives each first ro
 negated condition makes it the first row that fits: this is CONTEXT CONTINUOUS, in which each start waits for the first
 matching end. MATCH_RECOGNIZE has strict contiguity only, so X* is needed. WITHIN is exclusive in Flink and inclusive
 here, so Flink's is longer by a millisecond, the resolution of the bids. Bids of one auction with equal timestamps do
-not occur: in Flink they would be consecutive, here simultaneous.
+not occur: in Flink they would be consecutive, here simultaneous. Two cases run the text of Flink in both systems.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import polars as pl
 from benches.parts import flink, matching
 from benches.parts.channels import Bids, write_bids
 from benches.parts.outcome import Disagreement
-from benches.parts.patterns import EVENTS, PATTERNS, Pattern
+from benches.parts.patterns import PATTERNS, Pattern
 
 from headrace.hosts.spark.starting.context import session_for
 from headrace.session import Session
@@ -71,16 +71,13 @@ def ours(pattern: Pattern, bids: Bids, limit: int) -> Run:
     """Detect with Headrace on Spark, with results in Parquet files."""
     with tempfile.TemporaryDirectory(prefix="headrace-cep-") as folder:
         out = Path(folder) / "out"
-        event = f"CREATE EVENT found AS {pattern.event}"
-        query = f"CREATE QUERY q AS SELECT {pattern.columns} FROM found INTO FILES (path '{out}')"
         with Session(Path(folder) / "checkpoint", limit=limit) as session:
-            session.execute(";\n".join([bids.stream("bids"), EVENTS, event, query]))
+            session.execute(f"{bids.stream('bids')};\n{pattern.ours()} INTO FILES (path '{out}')")
             running = session.deployment.query  # type: ignore[attr-defined]
             session.drain(600)
         took = [progress.durationMs["triggerExecution"] for progress in running.recentProgress if progress.numInputRows]
         found = pl.read_parquet(str(out / "*.parquet"))
-    names = [name.rpartition(" ")[2] for name in pattern.columns.split(", ")]
-    return Run(found.select(names), sum(took) / 1000, len(took))
+    return Run(found.select(pattern.names), sum(took) / 1000, len(took))
 
 
 def _add(pattern: Pattern, bids: Bids, mine: Run, theirs: Run | None, figures: dict[str, Any]) -> None:

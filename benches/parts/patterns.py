@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`event` and `columns` for Headrace, over `EVENTS`; `match` (MATCH_RECOGNIZE) and `shape` (types) for Flink."""
+    """`event` and `columns` for Headrace, over `EVENTS`; `match` (MATCH_RECOGNIZE) and `shape` (types) for Flink.
+
+    Without an event, both run the same text.
+    """
 
     name: str
     event: str
@@ -15,6 +18,16 @@ class Pattern:
     match: str
     shape: str
     target: float | None
+
+    def ours(self) -> str:
+        """Return our statements, up to the query that gives the results."""
+        if not self.event:
+            return f"CREATE QUERY q AS {self.flink()}"
+        return f"{EVENTS};\nCREATE EVENT found AS {self.event};\nCREATE QUERY q AS SELECT {self.columns} FROM found"
+
+    @property
+    def names(self) -> list[str]:
+        return [column.partition(" ")[0] for column in self.shape.split(", ")]
 
     def flink(self) -> str:
         """Return Flink's whole query. It filters bids of other channels first, as ours does."""
@@ -29,7 +42,7 @@ EVENTS = "; ".join(
 )
 _KEY = "a.auction = b.auction AND b.auction = c.auction"
 
-PATTERNS = (
+_EVENTS = (
     Pattern(
         "A, B, C rising within 10 s",
         "a SEQUENCE b SEQUENCE c WITHIN 10 SECONDS "
@@ -73,4 +86,10 @@ PATTERNS = (
         "auction BIGINT, p1 DOUBLE, n BIGINT, p3 DOUBLE, t1 TIMESTAMP(3), t3 TIMESTAMP(3)",
         3.0,
     ),
+)
+_RISING, _, _REPEATED = _EVENTS
+PATTERNS = (
+    *_EVENTS,
+    replace(_RISING, name="MATCH_RECOGNIZE (A X* B Y* C), any row first", event="", columns=""),
+    replace(_REPEATED, name="MATCH_RECOGNIZE (A B+ C), behind the last match", event="", columns=""),
 )

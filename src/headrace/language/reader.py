@@ -19,6 +19,7 @@ from headrace.model.time import UNITS, parse_duration
 from headrace.model.types import DataType, Type
 
 SPELLED = {",": "a comma", "(": "an opening parenthesis", ")": "a closing parenthesis"}
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 _DEPTH = {TokenType.L_PAREN: 1, TokenType.L_BRACKET: 1, TokenType.R_PAREN: -1, TokenType.R_BRACKET: -1}
 
 
@@ -187,7 +188,7 @@ class Reader:
         token = self.token
         if token is not None and token.token_type == TokenType.STRING:
             self.position += 1
-            if token.text.strip().isdigit() and self.word().lower() in UNITS:
+            if _NUMBER.fullmatch(token.text.strip()) and self.word().lower() in UNITS:
                 self.position += 1
         else:
             while (token := self.token) is not None and token.token_type == TokenType.NUMBER:
