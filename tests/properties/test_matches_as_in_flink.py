@@ -90,9 +90,9 @@ def _after(way: Way, bits: int, signs: list[str]) -> list[Way]:
 def test_the_same_matches_as_flinks_automaton(
     word: list[int], gaps: list[int], signs: tuple[str, ...], within: int, overlapping: bool
 ) -> None:
-    """Rows satisfy any conditions, except that what may follow an optional variable is no row that it can take."""
+    """Rows satisfy any conditions, except that what may follow a limited variable is no row that it can take."""
     for variable, sign in enumerate(signs):
-        if sign == "?":
+        if sign in ("?", "{1,2}", "{0,2}"):
             word = [bits & ~(-1 << (variable + 1)) if bits >> variable & 1 else bits for bits in word]
     times = [sum(gaps[: place + 1]) for place in range(len(word))]
     defined = ", ".join(f"{name} AS (v & {1 << i}) > 0" for i, name in enumerate("ABCD"))
@@ -137,7 +137,9 @@ def test_the_same_results_as_flink_itself() -> None:
     with Session(host="local", buckets=2, limit=100) as session:
         session.execute(STREAM)
         queries = RECORDED["queries"]
-        session.execute(";\n".join(f"CREATE QUERY q{i} AS {each['query']} INTO MEMORY" for i, each in enumerate(queries)))
+        session.execute(
+            ";\n".join(f"CREATE QUERY q{i} AS {each['query']} INTO MEMORY" for i, each in enumerate(queries))
+        )
         session.push("t", rows)
         session.drain(60)
         for number, each in enumerate(queries):

@@ -285,7 +285,8 @@ def _candidates(first: Ints, stop: Ints, limit: int) -> Ints:
     size = np.minimum(stop - first, limit)
     cuts = np.cumsum(size) - size
     place = np.repeat(np.arange(len(first)), size)
-    return first[place] + np.arange(len(place)) - cuts[place]
+    rows: Ints = first[place] + np.arange(len(place)) - cuts[place]
+    return rows
 
 
 def _joined(parts: list[tuple[_Lanes, list[int]]], variables: int) -> _Lanes:

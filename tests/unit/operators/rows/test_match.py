@@ -16,6 +16,7 @@ from headrace.model.types import Type
 from headrace.model.window import AggregateCall
 from headrace.operators.rows import matcher
 from headrace.operators.rows.match import MatchRows
+from headrace.operators.rows.values import Conditions
 from headrace.plan import nodes
 from headrace.testing.contract import check_operator
 from headrace.testing.oracle.oracle import answer
@@ -123,7 +124,7 @@ def test_few_starts_at_a_time_find_the_same(values: list[int], starts: int) -> N
     spec = MatchRows((K,), pattern, PICKED, COUNTED, ("k", "v"))
     rows = [(ts, ts % 2, value) for ts, value in enumerate(values)]
 
-    def run() -> list[list[object]]:
+    def run() -> list[list[tuple[object, ...]]]:
         operator = spec.build()
         operator.on_page(0, page(rows))
         return [out.rows.rows() for out in operator.on_punctuation(0, Punctuation(100)) if isinstance(out, Page)]
@@ -155,14 +156,14 @@ def test_a_long_repetition_takes_few_steps(monkeypatch: pytest.MonkeyPatch) -> N
                           overlapping=False, first=compare("=", V, number(1)))  # fmt: skip
     operator = MatchRows((K,), pattern, PICKED, COUNTED, ("k", "v")).build()
     steps = 0
-    test = matcher.Conditions.test
+    test = Conditions.test
 
     def counted(*args: object) -> object:
         nonlocal steps
         steps += 1
         return test(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(matcher.Conditions, "test", counted)
+    monkeypatch.setattr(Conditions, "test", counted)
     values = [1, *[2] * 20_000, 3, 3]
     operator.on_page(0, page([(ts, 1, value) for ts, value in enumerate(values)]))
     results = [out for out in operator.on_punctuation(0, Punctuation(10**6)) if isinstance(out, Page)]
