@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.catalog.definitions import (
     SCHEDULE,
+    ON_DEMAND,
     START_ON,
     STOP_ON,
     Aggregate,
@@ -144,7 +145,7 @@ def define_query(statement: CreateQuery, schema: Schema) -> Query:
         statement.select_text,
         schema,
         sinks,
-        {**statement.options, **_stint_options(statement.stint)},
+        {**statement.options, **_stint_options(statement.stint), **_demand_options(statement.on_demand)},
     )
 
 
@@ -175,6 +176,10 @@ def _stint_options(clause: StintClause | None) -> dict[str, Option]:
         STOP_ON: clause.stop_on and clause.stop_on.text,
     }
     return {name: str(value) for name, value in options.items() if value is not None}
+
+
+def _demand_options(most: int | None) -> dict[str, Option]:
+    return {} if most is None else {ON_DEMAND: most}
 
 
 def define_view(statement: CreateView, schema: Schema) -> Query:

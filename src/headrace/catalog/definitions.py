@@ -21,6 +21,8 @@ from headrace.model.types import DataType, Type
 
 #: Options of a query that say when it is on: times, and what is watched.
 SCHEDULE, START_ON, STOP_ON = "schedule", "start on", "stop on"
+#: Option of a query that runs on demand: how many tuples may wait in each bucket.
+ON_DEMAND = "on demand"
 
 
 class Connector(Struct, frozen=True):

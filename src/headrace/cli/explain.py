@@ -92,7 +92,13 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 continue
             case statements.SteerStream():
                 continue
-            case statements.Tell() | parcels.MoveParcels() | stints.TurnQuery() | statements.RefreshTable():
+            case (
+                statements.Tell()
+                | statements.Ask()
+                | parcels.MoveParcels()
+                | stints.TurnQuery()
+                | statements.RefreshTable()
+            ):
                 continue
         try:
             shown = session.explain(text[: statement.offset + len(statement.text)], form=form)

@@ -185,6 +185,12 @@ class RaiseTuples(Struct, frozen=True, tag="raise_tuples"):
     rows: bytes  # a page with the times of the tuples
 
 
+class Release(Struct, frozen=True, tag="release"):
+    """Let a query that runs on demand process the tuples that wait, with those of this micro-batch."""
+
+    query: str
+
+
 class Steer(Struct, frozen=True, tag="steer"):
     """Let the source of a stream go on at another rate (None: as it is), or pause it."""
 
@@ -368,6 +374,7 @@ Command: TypeAlias = (
     | Drain
     | ResetFrontier
     | RaiseTuples
+    | Release
     | Steer
     | Set
     | SetPromises

@@ -20,6 +20,7 @@ from headrace.commands.command import (
     EndQuery,
     FailQuery,
     RaiseTuples,
+    Release,
     Relay,
     ResetFrontier,
     SendFeedback,
@@ -145,7 +146,7 @@ class Running(Struct, frozen=True):
                 return replace(rest, failed=(*rest.failed, FailedQuery(query.query, query, reason, time)))
             case Drain():
                 return replace(state, draining=True)
-            case RaiseTuples():
+            case RaiseTuples() | Release():
                 return state
             case Steer(stream=stream):
                 return replace(state, steered={**self.steered, stream: command})
@@ -183,7 +184,7 @@ class Running(Struct, frozen=True):
                 | FailQuery(added=AddQuery(query=name))
             ):
                 touched = tuple(query.graph for query in (*self.known, *self.ending) if query.query == name)
-            case EndQuery() | Drain() | ResetFrontier() | RaiseTuples() | Steer():
+            case EndQuery() | Drain() | ResetFrontier() | RaiseTuples() | Release() | Steer():
                 return self.deferrals
             case Set() | SetPromises() | SendFeedback():
                 return self.deferrals

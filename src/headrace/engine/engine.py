@@ -47,6 +47,7 @@ from headrace.operators.capabilities import (
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.multijoin.seen import BoxSeen, How
 from headrace.operators.operator import State
+from headrace.operators.order.hold import HoldOperator
 from headrace.operators.partitioning import Keys
 from headrace.operators.specs import Exchange
 
@@ -346,6 +347,12 @@ class Engine:
                         {chunk: frame for chunk, frame in chunks.items() if not chunk.startswith(MARK)}
                     )
                 self._unread.load(self.network, name, chunks)
+
+    def release(self, vertex: VertexId) -> None:
+        """Let a vertex give up what it holds until somebody asks."""
+        operator = self.execution.operators[vertex]
+        assert isinstance(operator, HoldOperator)
+        self.execution.emit(vertex, operator.release())
 
     def use_tree(self, vertex: VertexId, number: int, tree: Tree, how: How, portion: int) -> None:
         """Let a join of several inputs go on with another tree."""

@@ -95,6 +95,7 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
         case (
             specs.Exchange()
             | specs.Filter()
+            | specs.Hold()
             | specs.Impute()
             | specs.MultiJoin()
             | specs.OrderedUnion()

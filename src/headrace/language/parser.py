@@ -43,6 +43,8 @@ DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "FUNCTION", "RUL
     "RULE",
     "SINK",
 )
+#: Tuples of a query on demand that wait in each bucket unless it says how many.
+_MOST_HELD = 1_000_000
 _INTENTS: tuple[Literal["ASSUME", "DESIRE", "DEMAND"], ...] = ("ASSUME", "DESIRE", "DEMAND")
 _HINT = (
     "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE FUNCTION, CREATE QUERY, CREATE VIEW, "
@@ -169,13 +171,28 @@ def _create_query(reader: Reader, offset: int, or_replace: bool) -> statements.C
     stint = read_stint(reader)
     options, spans = read_options(reader) if reader.accept("WITH") else ({}, {})
     stint = stint or read_stint(reader)
+    demand = _on_demand(reader)
     reader.expect(
-        "AS", hint="CREATE QUERY name [START time STOP time] [WITH (options)] AS SELECT ... [INTO KIND (options)]"
+        "AS",
+        hint="CREATE QUERY name [START time STOP time] [WITH (options)] [ON DEMAND] AS SELECT ... [INTO KIND (options)]",
     )
     select, span, sinks = _query(reader)
     return statements.CreateQuery(
-        reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, stint
+        reader.text, offset, name, options, select, span, sinks, or_replace, if_not_exists, spans, stint, demand
     )
+
+
+def _on_demand(reader: Reader) -> int | None:
+    """Read ON DEMAND [KEEP n]: how many tuples may wait in each bucket; None if it is missing."""
+    if not reader.accept("ON"):
+        return None
+    reader.expect("DEMAND", hint="CREATE QUERY name ON DEMAND [KEEP 1000000] AS SELECT ...")
+    if not reader.accept("KEEP"):
+        return _MOST_HELD
+    span, most = reader.here(), reader.integer("how many tuples may wait")
+    if most < 1:
+        raise SyntaxFault("at least one tuple must be able to wait", span=span, hint="write for example KEEP 1000000")
+    return most
 
 
 def _view(reader: Reader, offset: int, or_replace: bool) -> statements.CreateView:
@@ -320,9 +337,11 @@ def _alter_stream(reader: Reader, offset: int) -> statements.ResetFrontier | sta
         raise SyntaxFault(f"{written!r} is not a timestamp", span=span, hint=hint) from error
 
 
-def _tell(reader: Reader, offset: int) -> statements.Tell:
+def _tell(reader: Reader, offset: int) -> statements.Tell | statements.Ask:
     intent = next(intent for intent in _INTENTS if reader.accept(intent))
     query = reader.name("the query's name")
+    if intent == "DEMAND" and reader.done:
+        return statements.Ask(reader.text, offset, query)
     reader.expect("WHERE", hint=f"{intent} query WHERE segment = 3 FOR 2 MINUTES")
     tokens = reader.until("FOR", "PRIORITY")
     if not tokens:

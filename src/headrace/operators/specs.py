@@ -13,6 +13,7 @@ from headrace.operators.joins.rows_join import RowsJoin
 from headrace.operators.joins.sequence_join import SequenceJoin
 from headrace.operators.joins.table_join import TableJoin
 from headrace.operators.multijoin.spec import MultiJoin
+from headrace.operators.order.hold import Hold
 from headrace.operators.order.limit import Limit
 from headrace.operators.order.ordered_union import OrderedUnion
 from headrace.operators.order.pace import Pace
@@ -43,6 +44,7 @@ Spec: TypeAlias = (
     | Distinct
     | Exchange
     | Filter
+    | Hold
     | Impute
     | Join
     | Limit

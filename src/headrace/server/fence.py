@@ -122,7 +122,7 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
             | statements.Alter() | statements.AlterPromises() | statements.ResetFrontier() | statements.SteerStream()
             | statements.Migrate()
             | parcels.MoveParcels() | statements.RefreshTable()
-            | statements.Tell() | statements.Show() | statements.Describe() | statements.Explain()
+            | statements.Tell() | statements.Ask() | statements.Show() | statements.Describe() | statements.Explain()
             | rules.DeclareEvent() | rules.EnableRule() | rules.RaiseByHand() | stints.TurnQuery()
         ):  # fmt: skip
             return

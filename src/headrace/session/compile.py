@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import Query, Rule, Stream, Table, Timing
+from headrace.catalog.definitions import ON_DEMAND, Query, Rule, Stream, Table, Timing
 from headrace.commands.command import AddQuery, TableVersion, UseTree
 from headrace.commands.tables import table_key
 from headrace.connectors import check_sink, read_table
 from headrace.engine.statistics import VertexStatistics
 from headrace.errors import NameFault, Span
+from headrace.graph.demand import on_demand
 from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.lower import lower, streams_of, tables_of
@@ -160,6 +161,8 @@ def command_for(
     prepared, is_numbered = prepare_for_shedding(plan, query.qos), reaction is not None
     graph = graph_of(prepared, query.name, catalog, numbered=is_numbered, choose_grid=choose_grid)
     check_code(graph)
+    if ON_DEMAND in query.options:
+        graph = on_demand(graph, query.name, int(query.options[ON_DEMAND]), query.schema)
     return AddQuery(
         query.name,
         graph,

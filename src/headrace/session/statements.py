@@ -15,12 +15,12 @@ from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
 from headrace.catalog.definitions import Connector, Query, Table, Timing
 from headrace.catalog.references import learn_references, references, references_of
-from headrace.commands.command import AddQuery, SendFeedback
+from headrace.commands.command import AddQuery, Release, SendFeedback
 from headrace.commands.rebucketing import rebucketing
 from headrace.driver.deployed import Deployments
 from headrace.driver.progress import read_progress
 from headrace.engine.statistics import Statistics, VertexStatistics
-from headrace.errors import HostFault, NameFault, Span
+from headrace.errors import HostFault, NameFault, NotSupported, Span
 from headrace.graph.graph import VertexId
 from headrace.graph.incarnations import meaning_of
 from headrace.hosts.host import Deployment
@@ -33,6 +33,7 @@ from headrace.model.page import Page
 from headrace.model.patterns.feedback import Intent
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
+from headrace.operators.specs import Hold
 from headrace.session.admission import check_admission, check_altered
 from headrace.session.compile import command_for, event_warnings, explain, plan_rule, plan_select, plan_target
 from headrace.session.definitions import (
@@ -133,6 +134,8 @@ class Statements:
                 reset_frontier(statement, transaction, self._deployment.now())
             case statements.SteerStream():
                 steer_stream(statement, transaction)
+            case statements.Ask():
+                self._ask(statement, transaction)
             case statements.Tell():
                 self._send_feedback(statement, transaction)
             case statements.Show():
@@ -505,6 +508,23 @@ class Statements:
             return
         transaction.outcomes.append(lambda: self._answer(command))
 
+    def _ask(self, statement: statements.Ask, transaction: Transaction) -> None:
+        """Let a query that runs on demand compute its results, and wait for the micro-batch that does."""
+        query = transaction.altered(statement.query)
+        if not any(isinstance(vertex.spec, Hold) for vertex in query.graph):
+            raise NotSupported(
+                f"{query.query} always runs: its results come by themselves",
+                span=statement.query.span,
+                hint=f"to see results before they are final, write DEMAND {query.query} WHERE ...; "
+                f"CREATE QUERY {query.query} ON DEMAND AS SELECT ... makes one that waits to be asked",
+            )
+        transaction.send(Release(query.query))
+        transaction.outcomes.append(lambda: self._asked(query.query))
+
+    def _asked(self, query: str) -> Outcome:
+        self._settle(query)
+        return Message(f"{query} has computed what waited")
+
     def _time_of(self, query: AddQuery | None) -> int | None:
         """Return how far the slowest stream of a query has come in its own time; None if one has not begun."""
         if query is None:
@@ -518,14 +538,18 @@ class Statements:
     def _answer(self, command: SendFeedback) -> Outcome:
         """Return what a DEMAND gave, once its micro-batch is through."""
         self._demands[command.query] = command.demand
-        if not self._deployment.settle(self._deployments.count(), DEMAND_SECONDS):
-            raise HostFault(
-                f"no micro-batch has answered the DEMAND of {command.query} within {DEMAND_SECONDS:.0f} seconds",
-                hint="SHOW QUERIES shows whether the deployment is alive; try again when it has caught up",
-            )
+        self._settle(command.query)
         rows = self.partials(command.query)
         names = tuple(rows[0]) if rows else ("partial",)
         return Listing(names, tuple(tuple(row.values()) for row in rows))
+
+    def _settle(self, query: str) -> None:
+        """Wait for the micro-batch in which a DEMAND takes effect."""
+        if not self._deployment.settle(self._deployments.count(), DEMAND_SECONDS):
+            raise HostFault(
+                f"no micro-batch has answered the DEMAND of {query} within {DEMAND_SECONDS:.0f} seconds",
+                hint="SHOW QUERIES shows whether the deployment is alive; try again when it has caught up",
+            )
 
     def partials(self, query: str) -> list[dict[str, Any]]:
         """Return the rows that the last DEMAND of a query gave in the order of time, flagged `partial`."""

@@ -17,6 +17,7 @@ from headrace.commands.command import (
     Command,
     RaiseTuples,
     Relay,
+    Release,
     ResetFrontier,
     SendFeedback,
     Set,
@@ -44,6 +45,7 @@ from headrace.engine.feedback.guards import Guard
 from headrace.engine.observed import NO_BACKLOG
 from headrace.engine.scheduling.in_force import fairness_of, shares_of, urgent_in
 from headrace.errors import HostFault
+from headrace.graph.demand import holds
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import Placement, sorted_elsewhere
 from headrace.graph.stints import counterparts
@@ -68,7 +70,9 @@ from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
-_GRAPH_STAYS = (SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, RaiseTuples, Steer, UseTree)
+_GRAPH_STAYS = (
+    SendFeedback, UseRelays, UseShedders, SetPromises, UseCosts, ResetFrontier, RaiseTuples, Release, Steer, UseTree,
+)  # fmt: skip
 _GRAPH_STAYS_SET = (
     settings.ShedShare,
     settings.Scheduler,
@@ -173,6 +177,7 @@ class Bucket:
         self._advance(inbox)
         is_moving = moves_parcels(allotments, self.running.allotments) or self.running.buckets != buckets
         asked = self._work(inbox, is_moving=is_moving)
+        self._release(commands)
         building = self.engine.advance_trees()
         given: list[Moved] = []
         if is_moving:
@@ -262,6 +267,14 @@ class Bucket:
 
     def _use_tree(self, change: UseTree) -> None:
         self.engine.use_tree(change.vertex, change.number, change.tree, change.how, change.portion)
+
+    def _release(self, commands: Sequence[Command]) -> None:
+        """Let queries that run on demand process what waits, if they are asked."""
+        asked = {command.query for command in commands if isinstance(command, Release)}
+        for vertex in (vertex for query in asked for vertex in holds(self.engine.graph, query)):
+            self.engine.release(vertex)
+        if asked:
+            self.engine.run()
 
     def _boxes(self, before: int, report: Report) -> dict[VertexId, BoxSeen]:
         """Return what joins of several inputs did, now and then with samples of their keys."""

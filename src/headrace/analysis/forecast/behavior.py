@@ -93,6 +93,8 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
         case specs.Reorder():
             skews = tuple(origin.skew / origin.speed for origin in inputs)
             return Behavior(same, size, windows=skews, life=life, guessed=False, values=inputs[0].values)
+        case specs.Hold():
+            return Behavior(same, size, kept=float(spec.limit), life=life, values=inputs[0].values)
         case specs.Limit():  # in the long run nothing passes
             return Behavior((0.0,), size, guessed=False)
         case specs.Distinct():

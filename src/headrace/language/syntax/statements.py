@@ -125,6 +125,7 @@ class CreateQuery:
     if_not_exists: bool
     option_spans: dict[str, Span] = field(default_factory=dict)
     stint: StintClause | None = None
+    on_demand: int | None = None  # how many tuples may wait in each bucket; None: it always runs
 
     @property
     def select_text(self) -> str:
@@ -317,6 +318,15 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """DEMAND query: let a query that runs on demand compute its results."""
+
+    text: str
+    offset: int
+    query: Name
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """SHOW what."""
 
@@ -382,6 +392,7 @@ Statement: TypeAlias = (
     | SteerStream
     | RefreshTable
     | Tell
+    | Ask
     | Show
     | Describe
     | Explain

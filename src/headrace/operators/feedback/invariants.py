@@ -88,6 +88,7 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
             | specs.Distinct()
             | specs.Deduplicate()
             | specs.Over()
+            | specs.Hold()
             | specs.Impute()
             | specs.TableJoin()
             | specs.Membership()

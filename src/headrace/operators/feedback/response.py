@@ -37,7 +37,7 @@ class Response(Struct, frozen=True):
 def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ...]) -> Response:
     """Return what an operator need not take in if no reader needs the tuples of its output that match."""
     match spec:
-        case specs.Filter() | specs.Reorder() | specs.Output() | specs.Exchange():
+        case specs.Filter() | specs.Reorder() | specs.Output() | specs.Exchange() | specs.Hold():
             return Response((pattern,))
         case specs.Union(ports=ports) | specs.OrderedUnion(ports=ports):
             return Response((pattern,) * ports)

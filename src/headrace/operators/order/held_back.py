@@ -79,6 +79,11 @@ class Pending:
         self._chunks = kept
         return pl.concat(taken)
 
+    def take_all(self) -> list[pl.DataFrame]:
+        """Remove and return all tuples, in the order of arrival."""
+        taken, self._chunks = [chunk.rows for chunk in self._chunks], []
+        return taken
+
     def remove(self, pattern: Pattern) -> int:
         """Drop the tuples that match; returns how many."""
         before, kept = len(self), list[_Chunk]()

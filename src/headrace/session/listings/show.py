@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import RAISED, SCHEDULE, START_ON, STOP_ON, Query, Rule, Stream, Table
+from headrace.catalog.definitions import ON_DEMAND, RAISED, SCHEDULE, START_ON, STOP_ON, Query, Rule, Stream, Table
 from headrace.commands.command import AddQuery, Steer
 from headrace.commands.running import Running
 from headrace.commands.running_graph import names_in, whole_of
@@ -209,7 +209,8 @@ def _scheduled(name: str, running: Running, statistics: Statistics | None) -> tu
 def _stint_options(definition: Stream | Table | Query) -> tuple[tuple[str, str], ...]:
     """Return when a query is on."""
     options = definition.options if isinstance(definition, Query) else {}
-    return tuple((name.upper(), str(options[name])) for name in (SCHEDULE, START_ON, STOP_ON) if name in options)
+    shown = (SCHEDULE, START_ON, STOP_ON, ON_DEMAND)
+    return tuple((name.upper(), str(options[name])) for name in shown if name in options)
 
 
 def _streams(catalog: Catalog, running: Running, statistics: Statistics) -> Listing:
