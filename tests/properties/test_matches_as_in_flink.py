@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE finds what Flink finds: an imitation of its automaton, and results of Flink 2.3 that are kept here."""
+"""MATCH_RECOGNIZE finds what Flink finds: an imitation of its automaton, and recorded results of Flink 2.3."""
 
 from __future__ import annotations
 

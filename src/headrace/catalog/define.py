@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.catalog.definitions import (
-    SCHEDULE,
     ON_DEMAND,
+    SCHEDULE,
     START_ON,
     STOP_ON,
     Aggregate,

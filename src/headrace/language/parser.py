@@ -174,7 +174,7 @@ def _create_query(reader: Reader, offset: int, or_replace: bool) -> statements.C
     demand = _on_demand(reader)
     reader.expect(
         "AS",
-        hint="CREATE QUERY name [START time STOP time] [WITH (options)] [ON DEMAND] AS SELECT ... [INTO KIND (options)]",
+        hint="CREATE QUERY name [START time STOP time] [WITH (options)] [ON DEMAND] AS SELECT ... [INTO KIND (...)]",
     )
     select, span, sinks = _query(reader)
     return statements.CreateQuery(

@@ -22,7 +22,8 @@ QUERIES = (
     COUNTED,
     "SELECT k, v * 2 AS d FROM s WHERE v > 3",
     "SELECT s.k, v, w FROM s [RANGE 5 SECONDS] JOIN r [RANGE 5 SECONDS] ON s.k = r.k WHERE v <> w",
-    "SELECT max(n) AS most, window_end FROM (SELECT k, count(*) AS n FROM s [RANGE 5 SECONDS] GROUP BY k) [RANGE 20 SECONDS]",
+    "SELECT max(n) AS most, window_end FROM (SELECT k, count(*) AS n FROM s [RANGE 5 SECONDS] GROUP BY k) "
+    "[RANGE 20 SECONDS]",
     "SELECT k, v FROM s UNION ALL SELECT k, w FROM r",
     "SELECT DISTINCT k FROM s [RANGE 3 SECONDS] LIMIT 4",
 )
