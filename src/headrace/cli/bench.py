@@ -36,6 +36,8 @@ EXAMPLES = examples(
     ("two queries of Nexmark beside plain Spark", "bench nexmark --quick --queries q5,q20"),
 )
 _GOOD = ("met", "ok", "pass", "passed")
+#: The width of a table that is written to a file, and how many peers have columns of their own.
+_WIDTH, _MOST_COLUMNS = 160, 4
 
 
 def bench(
@@ -77,7 +79,7 @@ def bench(
         with show_progress(f"measuring {name}"):
             figures = main(quick=quick, **options)
     panels = figures.pop("panels", ())
-    out.print(table(figures))
+    out.print(table(figures), width=None if out.is_terminal else _WIDTH)
     for note in figures.get("notes", ()):
         out.print(note, markup=False, style="dim")
     if panels and (pictures := drawing_folder(pictures)) is not None:
@@ -100,12 +102,16 @@ def load(file: Path) -> Any:
 
 
 def table(figures: dict[str, Any]) -> Table:
-    """Return a table with a row per case: ours, each peer, and whether the target is met."""
+    """Return a table with a row per case: ours, each peer, and whether the target is met.
+
+    Many peers, of which most have a figure in few rows, share one column.
+    """
     rows = figures.get("rows", [])
     peers = list(dict.fromkeys(peer for row in rows for peer in row.get("peers", {})))
+    share_a_column = len(peers) > _MOST_COLUMNS
     result = Table(title=figures.get("title"), title_justify="left", header_style="bold")
     result.add_column("case")
-    for heading in ("ours", *peers):
+    for heading in ("ours", *(["beside"] if share_a_column else peers)):
         result.add_column(heading, justify="right")
     result.add_column("unit")
     for heading in ("ratio", "target"):
@@ -115,6 +121,8 @@ def table(figures: dict[str, Any]) -> Table:
         verdict = str(row.get("verdict", ""))
         color = "green" if verdict in _GOOD else "red" if verdict else ""
         values = [_number(row.get("peers", {}).get(peer)) for peer in peers]
+        if share_a_column:
+            values = [", ".join(f"{peer} {_number(value)}" for peer, value in row.get("peers", {}).items())]
         ratio = "" if row.get("ratio") is None else f"{row['ratio']:.2f}x"
         judged = f"[{color}]{verdict}[/]" if color else ""
         result.add_row(

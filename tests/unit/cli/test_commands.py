@@ -236,6 +236,12 @@ def test_a_benchmark_is_loaded_by_path_and_shown_as_a_table(tmp_path: Path) -> N
     assert table.row_count == 1
 
 
+def test_many_peers_share_a_column() -> None:
+    rows = [{"case": peer, "ours": 2.0, "peers": {peer: 1.0}, "unit": "s"} for peer in ("a", "b", "c", "d", "e")]
+    (beside,) = (column for column in bench.table({"rows": rows}).columns if column.header == "beside")
+    assert list(beside.cells) == ["a 1", "b 1", "c 1", "d 1", "e 1"]
+
+
 def test_arguments_choose_tests_but_not_checks() -> None:
     titles = [title for title, _ in checks.sections(["tests/unit"])]
     assert titles[:5] == ["ruff check", "ruff format", "mypy", "layers", "fast tests"]
