@@ -26,11 +26,13 @@ INTERVAL, KEPT = 0.5, 240
 EVERY = 2.0
 #: The share of a run that is warm-up, and the most that it takes, in seconds.
 WARM_UP, LONGEST_WARM_UP = 0.35, 900.0
-#: The heap of the JVM: small, so that it reaches its size in the warm-up.
+#: The heap of the JVM. It has its size from the start on, so that what grows is something else; what is in it is
+#: measured after collections.
 HEAP = "512m"
 #: What is drawn: a title, and the quantities of the panel.
 _PANELS = (
     ("Memory (MB)", ("memory of driver (MB)", "memory of JVM (MB)", "memory of workers (MB)")),
+    ("Heap in use after a collection (MB)", ("heap of JVM after a collection (MB)",)),
     ("Open descriptors", ("descriptors of driver", "descriptors of JVM", "descriptors of workers")),
     ("Threads", ("threads of driver", "threads of JVM", "threads of workers")),
     ("Files", ("files in the checkpoint", "files of the command log", "temporary files")),
@@ -52,7 +54,8 @@ def measure(folder: Path, seconds: float) -> Samples:
     """Run the deployment for some seconds from its first micro-batch on, and sample it."""
     load.prepare(folder / "data")
     samples = Samples()
-    environment = {**os.environ, "HEADRACE_DRIVER_MEMORY": HEAP}
+    whole = f"-Xms{HEAP} -XX:+AlwaysPreTouch"
+    environment = {**os.environ, "HEADRACE_DRIVER_MEMORY": HEAP, "JAVA_TOOL_OPTIONS": whole}
     load.write(folder / "data", 0, 1)
     process = soaking.start(folder, environment)
     feeder: subprocess.Popen[bytes] | None = None
@@ -66,7 +69,7 @@ def measure(folder: Path, seconds: float) -> Samples:
             _check(process.poll(), folder)
             soaking.sample(folder, process.pid, passed, samples)
             time.sleep(EVERY)
-        soaking.add_batches(folder, clock, samples)
+        soaking.add_noted(folder, clock, samples)
         (folder / soaking.STOP).touch()
         process.wait(120)
     finally:

@@ -27,8 +27,11 @@ FLAPPING = ("visits", "named")
 FLAP_SECONDS = 2.0
 #: Seconds from one micro-batch to the next: what else runs on the machine does not change their number.
 BATCH_SECONDS = 1.5
-#: Where the measured process writes the duration of each micro-batch.
-BATCHES = "batches.jsonl"
+#: Where the measured process writes the duration of each micro-batch, and what the heap holds after a collection.
+BATCHES, HELD = "batches.jsonl", "held.jsonl"
+_NOTED = {BATCHES: "duration of a micro-batch (ms)", HELD: "heap of JVM after a collection (MB)"}
+#: Seconds between two collections.
+COLLECT_SECONDS = 20.0
 STOP = "stop"
 
 
@@ -86,11 +89,12 @@ def sample(folder: Path, pid: int, seconds: float, samples: Samples) -> None:
     samples.add("temporary files (MB)", seconds, sum(size for _, size in scratch) / 1e6)
 
 
-def add_batches(folder: Path, began: float, samples: Samples) -> None:
-    """Add the durations that the measured process has written."""
-    for line in (folder / BATCHES).read_text().splitlines():
-        at, milliseconds = json.loads(line)
-        samples.add("duration of a micro-batch (ms)", at - began, milliseconds)
+def add_noted(folder: Path, began: float, samples: Samples) -> None:
+    """Add what the measured process has written."""
+    for file, quantity in _NOTED.items():
+        for line in (folder / file).read_text().splitlines():
+            at, value = json.loads(line)
+            samples.add(quantity, at - began, value)
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, int]]:
@@ -127,10 +131,11 @@ def _run(folder: Path) -> None:
     with (
         Session(folder / "checkpoint", python_modules=["notes"], interval=BATCH_SECONDS) as session,
         (folder / BATCHES).open("w") as batches,
+        (folder / HELD).open("w") as held,
     ):
         session.execute(load.declarations(folder / "data") + sinks.EVENTS)
         session.execute(";\n".join(case.statement(folder / "out") for case in chosen))
-        newest, is_on, changed = -1, True, time.monotonic()
+        newest, is_on, changed, collected = -1, True, time.monotonic(), 0.0
         while not (folder / STOP).exists():
             session.wait(0.5)
             for progress in session.deployment.query.recentProgress:  # type: ignore[attr-defined]
@@ -138,10 +143,26 @@ def _run(folder: Path) -> None:
                     newest = progress.batchId
                     batches.write(json.dumps([time.time(), progress.durationMs["triggerExecution"]]) + "\n")
             batches.flush()
+            if time.monotonic() - collected >= COLLECT_SECONDS:
+                collected = time.monotonic()
+                held.write(json.dumps([time.time(), _held_by_jvm() / 1e6]) + "\n")
+                held.flush()
             if time.monotonic() - changed >= FLAP_SECONDS:
                 is_on, changed = not is_on, time.monotonic()
                 for name in FLAPPING:
                     (session.start_query if is_on else session.stop_query)(name)
+
+
+def _held_by_jvm() -> int:
+    """Return the bytes of the heap that are in use after a collection."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    java = session._jvm.java.lang  # type: ignore[attr-defined]
+    java.System.gc()
+    runtime = java.Runtime.getRuntime()
+    return int(runtime.totalMemory() - runtime.freeMemory())
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from headrace.catalog.definitions import Connector
 from headrace.model.keep import KEEP, Keep, keep_of
-from headrace.model.page import Page
+from headrace.model.page import Page, read_rows
 from headrace.model.schema import Schema
 from headrace.storage import files
 from headrace.storage.names import file_name
@@ -65,7 +65,7 @@ class ShelfFiles:
         except FileNotFoundError:
             return None
         stamp, body = data[:8], data[8:]
-        return pl.read_ipc_stream(io.BytesIO(body)), int.from_bytes(stamp) / 1e6
+        return read_rows(body), int.from_bytes(stamp) / 1e6
 
     def write(self, batch: int, rows: pl.DataFrame) -> None:
         """Write the results of a micro-batch; there were none if it was repeated without any."""

@@ -18,6 +18,14 @@ from headrace.model.schema import HIDDEN, TS, Schema
 _UNREADABLE = (pl.exceptions.PolarsError, OSError, ValueError, OverflowError)
 
 
+def read_rows(data: bytes) -> pl.DataFrame:
+    """Read an Arrow IPC stream.
+
+    The buffer is no ornament: given a BytesIO itself, Polars 2.1 keeps an object of each call for ever.
+    """
+    return pl.read_ipc_stream(io.BufferedReader(io.BytesIO(data)))
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """Tuples as columns; `rows` holds the visible columns and at least the hidden `__ts`."""
@@ -37,7 +45,7 @@ class Page:
     def decode(data: bytes) -> Page:
         """Read what `encode` wrote; raise ValueError if it is something else."""
         try:
-            return Page(pl.read_ipc_stream(io.BytesIO(data)))
+            return Page(read_rows(data))
         except BaseException as error:
             if isinstance(error, _UNREADABLE) or type(error).__name__ == "PanicException":
                 raise ValueError(f"this is no page: {str(error).partition(chr(10))[0]}") from error
