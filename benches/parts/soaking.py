@@ -159,7 +159,7 @@ def _held_by_jvm() -> int:
 
     session = SparkSession.getActiveSession()
     assert session is not None
-    java = session._jvm.java.lang  # type: ignore[attr-defined]
+    java = session._jvm.java.lang
     java.System.gc()
     runtime = java.Runtime.getRuntime()
     return int(runtime.totalMemory() - runtime.freeMemory())

@@ -41,7 +41,7 @@ class Setting:
     @property
     def is_of_session(self) -> bool:
         """Return whether a session of a running Spark can have a value of its own."""
-        return self.name.startswith("spark.sql.")
+        return self.name.startswith("spark.sql.") and not self.name.startswith("spark.sql.ui.")
 
 
 NEEDED = (
@@ -82,6 +82,10 @@ ANYWHERE = (
         "5min",
         "shuffle files of old micro-batches go when the driver's JVM collects garbage: after 30 minutes if it has room",
     ),
+    Setting("spark.sql.ui.retainedExecutions", "50", "the JVM remembers fewer old micro-batches; 1,000 take 20 MB"),
+    Setting("spark.ui.retainedStages", "100", "the same"),
+    Setting("spark.ui.retainedJobs", "100", "the same"),
+    Setting("spark.ui.retainedTasks", "1000", "the same"),
     Setting("spark.ui.showConsoleProgress", "false", "the terminal belongs to the results, the log to messages"),
     Setting("spark.driver.memory", "2g", "1 GB is little for a JVM that collects results"),
     Setting(_SOCKETS, "true", "a Python stage starts about 40 ms sooner than over TCP"),
