@@ -69,6 +69,7 @@ SHAPES = {
     "memberships": queries.memberships(),
     "temporal_joins": queries.temporal_joins(),
     "changelogs": queries.changelogs(),
+    "join_changelogs": queries.join_changelogs(),
 }
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))
 Told = list[tuple[int, str, Pattern]]  # before which element, which query, what

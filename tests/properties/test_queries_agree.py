@@ -57,6 +57,7 @@ SHAPES = {
     "memberships": queries.memberships(),
     "temporal_joins": queries.temporal_joins(),
     "changelogs": queries.changelogs(),
+    "join_changelogs": queries.join_changelogs(),
     "imputations": queries.imputations(),
     "modifiers": modifier_queries.modifiers(),
     "window_modifiers": modifier_queries.window_modifiers(),

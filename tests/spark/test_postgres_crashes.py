@@ -1,4 +1,7 @@
-"""Killed between results, the tables of a database hold each result once, and the newest row of each key."""
+"""Killed between results, the tables of a database hold each result once, and the newest row of each key.
+
+The rows of a LEFT JOIN without windows are taken back when an answer comes, before the kill or after it.
+"""
 
 import datetime as dt
 import os
@@ -23,16 +26,29 @@ def bids(seed=11, count=12_000):
     return pl.DataFrame(
         {
             "at": [START + dt.timedelta(milliseconds=10 * number) for number in range(count)],
+            "id": range(count),
             "item": [draw.randrange(40) for _ in range(count)],
             "price": [draw.randrange(100) for _ in range(count)],
         }
     )
 
 
+def answers(rows, seed=12):
+    """Return an answer to each third bid, up to 20 seconds later."""
+    draw = random.Random(seed)
+    late = pl.Series([dt.timedelta(milliseconds=draw.randrange(20_000)) for _ in range(rows.height)])
+    answered = rows.select(pl.col("at") + late, "id", ask=pl.col("price") + 1)
+    return answered.filter(pl.Series([draw.random() < 0.3 for _ in range(rows.height)])).sort("at")
+
+
 def statements(folder, url):
     return f"""
-        CREATE STREAM bids (at TIMESTAMP, item INT, price BIGINT) TIMESTAMP BY at
-          FROM FILES (path '{folder}', format 'parquet');
+        CREATE STREAM bids (at TIMESTAMP, id BIGINT, item INT, price BIGINT) TIMESTAMP BY at
+          FROM FILES (path '{folder}/bids', format 'parquet');
+        CREATE STREAM answers (at TIMESTAMP, id BIGINT, ask BIGINT) TIMESTAMP BY at
+          FROM FILES (path '{folder}/answers', format 'parquet');
+        CREATE QUERY answered AS SELECT b.id, b.price, a.ask FROM bids AS b LEFT JOIN answers AS a ON b.id = a.id
+          EMIT CHANGES STATE TTL '15 s' INTO POSTGRES (url '{url}', table 'answered', key 'id');
         CREATE QUERY standings AS SELECT item, count(*) AS n, sum(price) AS total FROM bids GROUP BY item
           HAVING count(*) < 310 EMIT CHANGES STATE TTL '1 day'
           INTO POSTGRES (url '{url}', table 'standings', key 'item');
@@ -44,8 +60,9 @@ def test_killed_between_results_a_table_has_each_once(database, tmp_path):
     import psycopg
 
     rows, script = bids(), tmp_path / "script.sql"
-    (tmp_path / "in").mkdir()
-    rows.write_parquet(tmp_path / "in" / "bids.parquet")
+    for name, fed in (("bids", rows), ("answers", answers(rows))):
+        (tmp_path / "in" / name).mkdir(parents=True)
+        fed.write_parquet(tmp_path / "in" / name / "rows.parquet")
     script.write_text(statements(tmp_path / "in", database))
 
     def start():
@@ -65,12 +82,13 @@ def test_killed_between_results_a_table_has_each_once(database, tmp_path):
 
         process = start()
         # a transaction of one sink is through, that of the other perhaps not
-        until(lambda: noted() >= 6 or process.poll() is not None, 120)
+        until(lambda: noted() >= 9 or process.poll() is not None, 120)
         assert process.poll() is None, (tmp_path / "child.log").read_text()[-3000:]
         os.killpg(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL, (tmp_path / "child.log").read_text()[-3000:]
         assert start().wait(200) == 0, (tmp_path / "child.log").read_text()[-3000:]
         standings = connection.execute("SELECT * FROM standings ORDER BY item").fetchall()
+        answered = connection.execute("SELECT * FROM answered ORDER BY id").fetchall()
         sums = connection.execute(
             "SELECT item, total, window_end AT TIME ZONE 'UTC' FROM sums ORDER BY window_end, item"
         ).fetchall()
@@ -81,3 +99,8 @@ def test_killed_between_results_a_table_has_each_once(database, tmp_path):
         total=pl.col("price").sum()
     )
     assert sums == windows.sort("end", "item").select("item", "total", "end").rows()
+    in_time = rows.join(answers(rows), on="id", how="left", suffix="_of_answer").with_columns(
+        ask=pl.when(pl.col("at_of_answer") - pl.col("at") <= pl.duration(seconds=15)).then("ask")
+    )
+    assert answered == in_time.sort("id").select("id", "price", "ask").rows()
+    assert 2_000 < in_time["ask"].count() < 3_500, "some bids were answered in time"

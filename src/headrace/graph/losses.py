@@ -71,7 +71,7 @@ def creating_arcs(graph: Graph) -> dict[Arc, VertexId]:
 def creates_by_loss(spec: specs.Spec, port: int) -> bool:
     """Return whether an operator may give tuples without a tuple of this port that it would not give with it."""
     match spec:
-        case specs.Join() | specs.RowsJoin() | specs.OrderedJoin():
+        case specs.Join() | specs.JoinChanges() | specs.RowsJoin() | specs.OrderedJoin():
             extent = spec.extent(port)
             return spec.preserves(1 - port) or (extent is not None and extent.rows is not None)
         case specs.SequenceJoin(mode=mode):
@@ -197,7 +197,7 @@ def _judged_aggregates(graph: Graph) -> dict[VertexId, VertexId]:
 def _read(vertex: Vertex, before: list[Trends]) -> Trends:
     """Return the trends of the columns by the names that the conditions of a vertex use."""
     match vertex.spec:
-        case specs.Join() | specs.RowsJoin() | specs.OrderedJoin() | specs.SequenceJoin():
+        case specs.Join() | specs.JoinChanges() | specs.RowsJoin() | specs.OrderedJoin() | specs.SequenceJoin():
             renamed = dict(zip(vertex.spec.right.names, vertex.spec.right_names, strict=False))
             return before[0] | {renamed.get(name, name): trend for name, trend in before[1].items()}
         case specs.MultiJoin(inputs=inputs, names=names):
@@ -259,7 +259,14 @@ def _conditions(spec: specs.Spec) -> Iterator[Expr]:
     match spec:
         case specs.Filter(predicate=predicate):
             yield predicate
-        case specs.Join() | specs.RowsJoin() | specs.OrderedJoin() | specs.SequenceJoin() | specs.TableJoin():
+        case (
+            specs.Join()
+            | specs.JoinChanges()
+            | specs.RowsJoin()
+            | specs.OrderedJoin()
+            | specs.SequenceJoin()
+            | specs.TableJoin()
+        ):
             if spec.residual is not None:
                 yield spec.residual
         case specs.MultiJoin(terms=terms):

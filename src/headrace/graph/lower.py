@@ -229,6 +229,8 @@ class _Lowering:
         by_rows = any(
             extent is not None and extent.rows is not None for extent in (node.left_extent, node.right_extent)
         )
+        if node.change:
+            return self._join_changes(node)
         kind = specs.RowsJoin if by_rows else specs.Join
         spec = kind(
             node.kind,
@@ -248,6 +250,23 @@ class _Lowering:
             return self.add(
                 spec, first, self._ordered(node.right, spec.partition_by(1), expiry=node.right_extent is None)
             )
+        left = self.lower(node.left, expiry=node.left_extent is None)
+        return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
+
+    def _join_changes(self, node: nodes.Join) -> Vertex:
+        spec = specs.JoinChanges(
+            node.kind,
+            node.left.schema,
+            node.right.schema,
+            node.right_names,
+            node.keys,
+            node.residual,
+            node.left_extent,
+            node.right_extent,
+            expiry=False,
+            both_keys=True,
+            change=node.change,
+        )
         left = self.lower(node.left, expiry=node.left_extent is None)
         return self.add(spec, left, self.lower(node.right, expiry=node.right_extent is None))
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from headrace.operators.endpoints import Exchange, Output, Receive, Scan
 from headrace.operators.events.detect import Detect
 from headrace.operators.joins.join import Join
+from headrace.operators.joins.join_changes import JoinChanges
 from headrace.operators.joins.membership import Membership
 from headrace.operators.joins.ordered_join import OrderedJoin
 from headrace.operators.joins.rows_join import RowsJoin
@@ -47,6 +48,7 @@ Spec: TypeAlias = (
     | Hold
     | Impute
     | Join
+    | JoinChanges
     | Limit
     | MatchRows
     | Membership

@@ -141,6 +141,7 @@ def _cover_union(new: nodes.Union, old: nodes.Union) -> Cover:
 
 def _cover_join(new: nodes.Join, old: nodes.Join) -> Cover:
     """Lift the terms of a side that is preserved, or of both sides of an inner join; padded columns are as they are."""
+    _require(not new.change and not old.change)
     for mine, theirs, extent in ((new.left, old.left, old.left_extent), (new.right, old.right, old.right_extent)):
         _require(not counts_rows(extent) or mine == theirs)  # a window of rows must see the same rows
     left, right = _cover(new.left, old.left), _cover(new.right, old.right)

@@ -173,7 +173,8 @@ def _describe_detect(node: nodes.Detect) -> str:
 def _describe_join(join: nodes.Join) -> str:
     manner = "" if join.manner == "plain" else f"{join.manner.upper()} "
     windows = f"{_extent(join.left_extent)} with {_extent(join.right_extent)}"
-    return f"Join {manner}{join.kind.upper()} {windows}{_on(join)} {_right_columns(join)}"
+    what = "Changes of join" if join.change else "Join"
+    return f"{what} {manner}{join.kind.upper()} {windows}{_on(join)} {_right_columns(join)}"
 
 
 def _describe_multi_join(join: nodes.MultiJoin) -> str:

@@ -146,6 +146,10 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
 
     A `manner` chooses the feedback that the join sends to its inputs; it changes no result. The aliases are those of
     the inputs in FROM, if they are items of it.
+
+    With `change`, the join gives a changelog, and this is the column that says what a row is. A row without a partner
+    is inserted, padded, at its own instant. With its first partner it is deleted, at the instant of the pair. A row
+    that has a partner at its own instant never comes out padded.
     """
 
     left: Node
@@ -159,13 +163,15 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     manner: Manner = "plain"
     left_alias: str = ""
     right_alias: str = ""
+    change: str = ""
 
     @property
     def schema(self) -> Schema:
         renamed = tuple(
             Field(name, field.type) for name, field in zip(self.right_names, self.right.schema, strict=True)
         )
-        return Schema(self.left.schema.fields + renamed)
+        change = (Field(self.change, Type.STRING),) if self.change else ()
+        return Schema(self.left.schema.fields + renamed + change)
 
 
 class MultiJoin(Struct, frozen=True, tag="multi_join", omit_defaults=True):

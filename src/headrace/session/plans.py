@@ -15,7 +15,7 @@ from headrace.language.syntax.statements import Alter, Migrate
 from headrace.model.join_tree import Tree, flat, late_ports, left_deep, parse_tree
 from headrace.model.time import MILLISECOND
 from headrace.operators.multijoin.seen import BoxSeen, How
-from headrace.operators.specs import Join, MultiJoin, RowsJoin, SequenceJoin
+from headrace.operators.specs import Join, JoinChanges, MultiJoin, RowsJoin, SequenceJoin
 
 #: How long a micro-batch may last longer, in microseconds, while a plan changes stepwise.
 WITHIN = 50 * MILLISECOND
@@ -124,7 +124,7 @@ _HINT = "plans of inner joins of three or more streams with time windows and a c
 
 
 def _reason(query: AddQuery) -> str:
-    joins = [v.spec for v in query.graph if isinstance(v.spec, Join | RowsJoin | SequenceJoin)]
+    joins = [v.spec for v in query.graph if isinstance(v.spec, Join | JoinChanges | RowsJoin | SequenceJoin)]
     if not joins:
         return "it joins no streams"
     if any(isinstance(join, RowsJoin) for join in joins):
@@ -133,7 +133,7 @@ def _reason(query: AddQuery) -> str:
         return "a FOLLOWING join has one order"
     if len(joins) == 1:
         return "a join of two streams has one plan only"
-    if any(isinstance(join, Join) and join.kind != "inner" for join in joins):
+    if any(isinstance(join, JoinChanges) or (isinstance(join, Join) and join.kind != "inner") for join in joins):
         return "its outer joins cannot be made in another order"
     if any(isinstance(join, Join) and join.manner != "plain" for join in joins):
         return "THRIFTY and IMPATIENT joins stay as they are written"

@@ -40,8 +40,8 @@ KINDS: tuple[type[Spec], ...] = get_args(specs.Spec)
 
 #: The specs for which a table uses its default. A new spec appears here or has an entry in the table, by decision.
 DEFAULTS: dict[Callable[..., Any], set[str]] = {
-    invariants_after: {"Scan", "Receive", "Detect", "Suppress", "Changes", "Condense", "MatchRows"},
-    respond: {"Limit", "Changes"},
+    invariants_after: {"Scan", "Receive", "Detect", "Suppress", "Changes", "JoinChanges", "Condense", "MatchRows"},
+    respond: {"Limit", "Changes", "JoinChanges"},
     behavior: set(),
 }
 

@@ -126,7 +126,7 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
         case specs.TableJoin():
             wide = size + row_width(spec.schema) - STAMP
             return Behavior((MATCHES,), wide, life=life, values=inputs[0].values)
-        case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():
+        case specs.Join() | specs.JoinChanges() | specs.OrderedJoin() | specs.RowsJoin():
             return _join(spec, inputs, facts, horizon)
         case specs.MultiJoin():
             return _multi_join(spec, inputs, facts, horizon)
@@ -175,7 +175,10 @@ def _number_of_keys(keys: Sequence[Sequence[Expr]], inputs: Sequence[Input], fac
 
 
 def _join(
-    spec: specs.Join | specs.OrderedJoin | specs.RowsJoin, inputs: tuple[Input, ...], facts: Facts, horizon: float
+    spec: specs.Join | specs.JoinChanges | specs.OrderedJoin | specs.RowsJoin,
+    inputs: tuple[Input, ...],
+    facts: Facts,
+    horizon: float,
 ) -> Behavior:
     """Return a join that keeps what its windows hold, where a tuple meets all of its key on the other side."""
     keys = _number_of_keys(spec.keys, inputs, facts)

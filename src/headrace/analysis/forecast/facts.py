@@ -38,6 +38,7 @@ SERVICE: Mapping[str, float] = {
     "whileaggregate": 5e-7,
     "sessionaggregate": 7e-7,
     "join": 2e-6,
+    "joinchanges": 3e-6,
     "multijoin": 3e-6,
     "orderedjoin": 2e-6,
     "rowsjoin": 5e-6,

@@ -176,13 +176,13 @@ class JoinOperator(TwoSides[SortedSide]):
         if not len(needles):
             return
         earliest, latest = int(ts.min()), int(exp.max())
-        collected: list[_Hits] = []
+        collected: list[Hits] = []
         pairs = 0
         for chunk, start, stop in self._sides[1 - port].meeting(needles):
             if chunk.max_exp < earliest or chunk.min_ts > latest:
                 continue
             for mine, theirs in matches(needles[start:stop], chunk.keys):
-                hits = _in_time(chunk, mine + start if start else mine, theirs, ts, exp)
+                hits = in_time(chunk, mine + start if start else mine, theirs, ts, exp)
                 if len(hits.mine):
                     collected.append(hits)
                     pairs += len(hits.mine)
@@ -192,7 +192,7 @@ class JoinOperator(TwoSides[SortedSide]):
         if collected:
             yield from self._emit(port, rows, collected, done)
 
-    def _emit(self, port: int, rows: pl.DataFrame, collected: list[_Hits], done: Flags | None) -> Iterator[Page]:
+    def _emit(self, port: int, rows: pl.DataFrame, collected: list[Hits], done: Flags | None) -> Iterator[Page]:
         mine = np.concatenate([hits.mine for hits in collected])
         others = pl.concat([gather(hits.chunk.needed, hits.theirs) for hits in collected])
         ts, exp = np.concatenate([hits.ts for hits in collected]), np.concatenate([hits.exp for hits in collected])
@@ -209,7 +209,7 @@ class JoinOperator(TwoSides[SortedSide]):
             yield page
 
 
-class _Hits:
+class Hits:
     """Pairs of page rows and rows of one chunk that agree in key and time."""
 
     __slots__ = ("chunk", "exp", "mine", "theirs", "ts")
@@ -218,10 +218,11 @@ class _Hits:
         self.chunk, self.mine, self.theirs, self.ts, self.exp = chunk, mine, theirs, ts, exp
 
 
-def _in_time(chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> _Hits:
+def in_time(chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> Hits:
+    """Return those of the pairs of which each is in the other's window."""
     latest = np.maximum(ts[mine], chunk.ts[theirs])
     earliest_end = np.minimum(exp[mine], chunk.exp[theirs])
     meet = latest <= earliest_end
     if meet.all():
-        return _Hits(chunk, mine, theirs, latest, earliest_end)
-    return _Hits(chunk, mine[meet], theirs[meet], latest[meet], earliest_end[meet])
+        return Hits(chunk, mine, theirs, latest, earliest_end)
+    return Hits(chunk, mine[meet], theirs[meet], latest[meet], earliest_end[meet])

@@ -111,7 +111,7 @@ def bind(
         ) from error
     check_plan(node, Span(0, len(text)))
     if is_join:
-        node = with_change(node)
+        node = with_change(node, select, catalog)
     else:
         _check_emit(select, node)
     _check_changes(select, node, ordered=bool(ordered or by_time))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import structs
 from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Table
-from headrace.errors import NameFault, NotSupported, UnboundedStateFault
+from headrace.errors import NameFault, NotSupported, Span, UnboundedStateFault
 from headrace.language.syntax.clauses import EmitClause, RangeClause, emit_of, window_of
 from headrace.model.changelog import INSERT
 from headrace.model.expressions.expression import Column, Expr, Literal, columns
+from headrace.model.schema import HIDDEN
 from headrace.model.types import Type
 from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping
@@ -22,6 +25,7 @@ from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.from_clause import Source
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import Node
+from headrace.plan.traversal import expressions, replace_inputs
 
 #: What an aggregate without a window may be instead.
 AGGREGATE_HINT = (
@@ -82,21 +86,105 @@ def limit_join(select: exp.Expr, catalog: Catalog) -> None:
     emit = emit_of(select)
     assert emit is not None
     assert emit.ttl is not None
-    for join in select.args["joins"]:
-        if join.side:
-            raise NotSupported(
-                f"a {join.side} JOIN without windows would have to take rows back, which EMIT CHANGES does not do",
-                span=place(join) or emit.span,
-                hint="write a window after each stream, such as [RANGE 1 HOUR]: then a row without a partner is final",
-            )
     for item in (select.args["from_"].this, *(join.this for join in select.args["joins"])):
         stored = isinstance(item, exp.Table) and isinstance(catalog.get(item.name), Table)
         if window_of(item) is None and not stored and isinstance(item, exp.Table | exp.Subquery):
             item.meta["window"] = RangeClause(emit.ttl, None, False, emit.span)
 
 
-def with_change(node: Node) -> Node:
-    """Add the kind of change: a join only inserts."""
+def with_change(node: Node, select: exp.Expr, catalog: Catalog) -> Node:
+    """Add the kind of change: an inner join only inserts, an outer one takes back rows that find a partner later."""
+    emit = emit_of(select)
+    assert emit is not None
     change = unique("change", {field.name.lower() for field in node.schema})
     columns = tuple((field.name, Column(field.name, field.type)) for field in node.schema)
-    return nodes.Project(node, (*columns, (change, Literal(INSERT, Type.STRING))))
+    if not any(join.side for join in select.args["joins"]) or _is_on_tables(node):
+        return nodes.Project(node, (*columns, (change, Literal(INSERT, Type.STRING))))
+    return nodes.Project(_Outer(emit.span, catalog).changed(node), (*columns, (change, _KIND)))
+
+
+#: The column that an outer join adds; its name cannot be that of a user.
+_CHANGE = "__change"
+_KIND = Column(_CHANGE, Type.STRING)
+
+
+def _is_on_tables(node: Node) -> bool:
+    """Return whether the outer joins of a query are with tables only: rows without a partner are final."""
+    while isinstance(node, nodes.Project | nodes.Filter | nodes.TableJoin | nodes.Membership | nodes.Unnest):
+        node = node.input
+    return _outer_join(node) is None
+
+
+def _outer_join(node: Node) -> nodes.Join | None:
+    """Return the last outer join of streams in a FROM clause."""
+    while not (isinstance(node, nodes.Join) and node.kind != "inner"):
+        match node:
+            case nodes.Join(left=left, left_extent=None):
+                node = left
+            case nodes.Filter(input=below) | nodes.TableJoin(input=below):
+                node = below
+            case _:
+                return None
+    return node
+
+
+@dataclass(frozen=True, slots=True)
+class _Outer:
+    """Turns the outer join under a SELECT into a changelog: what is above must treat each of its rows by itself."""
+
+    span: Span
+    catalog: Catalog
+
+    def changed(self, node: Node) -> Node:
+        self._check(node)
+        match node:
+            case nodes.Project(input=below, columns=shown):
+                return nodes.Project(self.changed(below), (*shown, (_CHANGE, _KIND)))
+            case nodes.Filter() | nodes.TableJoin() | nodes.Membership() | nodes.Unnest(kept=None):
+                return replace_inputs(node, (self.changed(node.input),))
+            case nodes.Join(kind="left" | "right" | "full") if self._is_last(node):
+                return structs.replace(node, change=_CHANGE)
+            case nodes.Join():
+                raise NotSupported(
+                    "only the last join of a changelog can be LEFT, RIGHT or FULL: rows that are taken back cannot be "
+                    "joined further",
+                    span=self.span,
+                    hint="write a window after each stream, such as [RANGE 1 HOUR]: then a row without a partner is "
+                    "final",
+                )
+            case _:
+                raise NotSupported(
+                    "the changes of an outer join cannot have ORDER BY, LIMIT, DISTINCT, OVER or IMPUTE",
+                    span=self.span,
+                    hint="leave it out: changes come in the order of time; another query can read them and go on",
+                )
+
+    def _is_last(self, join: nodes.Join) -> bool:
+        """Return whether all that the join reads is final: its inputs are streams, or inner joins."""
+        for extent in (join.left_extent, join.right_extent):
+            if extent is not None and extent.rows is not None:
+                raise NotSupported(
+                    "the changes of an outer join need windows of time",
+                    span=self.span,
+                    hint="write [RANGE 1 HOUR] in place of ROWS, or leave the window out",
+                )
+        return join.left_extent is not None or _outer_join(join.left) is None
+
+    def _check(self, node: Node) -> None:
+        """Refuse what may give other values when a row is taken back than when it came."""
+        if not isinstance(node, nodes.Join) and any(not columns(expr).isdisjoint(HIDDEN) for expr in expressions(node)):
+            raise NotSupported(
+                "rowtime cannot be read in a query on the changes of an outer join: it is that of the change",
+                span=self.span,
+                hint="read it before the join, FROM (SELECT *, rowtime AS at FROM ...) AS x; results have it anyway",
+            )
+        if isinstance(node, nodes.TableJoin | nodes.Membership):
+            table = self.catalog.get(node.table)
+            if isinstance(table, Table) and table.refresh:
+                raise NotSupported(
+                    f"the table {node.table} with REFRESH cannot be joined after an outer join without windows: the "
+                    "row may have changed when it is taken back",
+                    span=self.span,
+                    hint=f"join {node.table} before: FROM (SELECT ... FROM stream JOIN {node.table} ...) AS x LEFT "
+                    "JOIN ...",
+                )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.errors import OperatorFault
+from headrace.model.changelog import DELETE, INSERT
 from headrace.model.expressions.expression import Expr
 from headrace.model.python_target import PythonTarget
 from headrace.model.schema import TS, Schema
@@ -224,8 +225,8 @@ def _equal(left: Any, expr: Expr, right: Any, right_type: Any) -> bool:
 
 def _join(node: nodes.Join, left: list[Row], right: list[Row]) -> list[Row]:
     left, right = ordered(left), ordered(right)
-    matched_left: set[int] = set()
-    matched_right: set[int] = set()
+    first_left: dict[int, int] = {}  # the instant of the first pair of a row
+    first_right: dict[int, int] = {}
     joined: list[Row] = []
     for i, left_row in enumerate(left):
         for j, right_row in enumerate(right):
@@ -236,24 +237,34 @@ def _join(node: nodes.Join, left: list[Row], right: list[Row]) -> list[Row]:
                 _equal(value_of(a, left_row.scope), a, value_of(b, right_row.scope), b.type) for a, b in node.keys
             )
             if keys_agree and (node.residual is None or value_of(node.residual, pair.scope) is True):
-                joined.append(pair)
-                matched_left.add(i)
-                matched_right.add(j)
+                joined.append(_changed(node, pair, INSERT))
+                first_left[i] = min(pair.ts, first_left.get(i, END))
+                first_right[j] = min(pair.ts, first_right.get(j, END))
     if node.kind in ("left", "full"):
         nothing = dict.fromkeys(node.right_names)
-        joined += [
-            Row(row.ts, {**row.values, **nothing}, None, _expiry(row, node.left_extent))
-            for i, row in enumerate(left)
-            if i not in matched_left
-        ]
+        for i, row in enumerate(left):
+            padded = Row(row.ts, {**row.values, **nothing}, None, _expiry(row, node.left_extent))
+            joined += _padded(node, padded, first_left.get(i))
     if node.kind in ("right", "full"):
         nothing = dict.fromkeys(node.left.schema.names)
-        joined += [
-            Row(row.ts, {**nothing, **_renamed(node, row)}, None, _expiry(row, node.right_extent))
-            for j, row in enumerate(right)
-            if j not in matched_right
-        ]
+        for j, row in enumerate(right):
+            padded = Row(row.ts, {**nothing, **_renamed(node, row)}, None, _expiry(row, node.right_extent))
+            joined += _padded(node, padded, first_right.get(j))
     return joined
+
+
+def _padded(node: nodes.Join, row: Row, first: int | None) -> list[Row]:
+    """Return a padded row if it has no pair; in a changelog also if the first one comes later, which deletes it."""
+    if not node.change:
+        return [row] if first is None else []
+    if first == row.ts:
+        return []
+    gone = [] if first is None else [Row(first, {**row.values, node.change: DELETE}, None, row.expiry)]
+    return [_changed(node, row, INSERT), *gone]
+
+
+def _changed(node: nodes.Join, row: Row, kind: str) -> Row:
+    return Row(row.ts, {**row.values, node.change: kind}, row.seq, row.expiry) if node.change else row
 
 
 def _combine(node: nodes.MultiJoin, inputs: list[list[Row]]) -> list[Row]:

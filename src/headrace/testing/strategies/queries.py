@@ -424,6 +424,24 @@ def changelogs(draw: DrawFn) -> str:
 
 
 @st.composite
+def join_changelogs(draw: DrawFn) -> str:
+    """Draw the changes of an inner or outer join without windows, with conditions below and above it."""
+    left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
+    kind = draw(st.sampled_from(["JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]))
+    on = draw(st.sampled_from([_ON, _ON, "x.n = y.n", "x.n < y.n"]))
+    on += draw(st.sampled_from(["", " AND x.n < y.n", " AND x.n > 0", " AND y.n > 0"]))
+    where = draw(st.sampled_from(["", "", " WHERE x.n > 0", " WHERE y.n IS NULL", " WHERE y.n >= x.n OR x.item = 'a'"]))
+    columns = draw(
+        st.sampled_from(
+            ["x.item AS i, x.n AS a, y.n AS b", "x.n + y.n AS change", "coalesce(x.item, y.item) AS i, y.at AS t"]
+        )
+    )
+    window = draw(st.sampled_from(["", "", " [RANGE 2 SECONDS]", " [UNBOUNDED]"]))
+    source = f"{left.name}{window} AS x {kind} {right.name} AS y ON {on}{where}"
+    return f"SELECT {columns} FROM {source} EMIT CHANGES STATE TTL '{draw(st.integers(1, 9))} s'"
+
+
+@st.composite
 def memberships(draw: DrawFn) -> str:
     """Draw IN and EXISTS with a sub-query on the stored table: in WHERE, in SELECT, below a window."""
     stream = draw(st.sampled_from(STREAMS))
