@@ -133,6 +133,8 @@ class _Lowering:
                     node.residual,
                     node.table_names,
                     table=self.versioned.get(node.table, UNSET),
+                    calls=node.calls,
+                    value=node.value,
                 )
                 return self.add(asking, self.lower(node.input, seq=seq, expiry=expiry, paced=paced))
             case nodes.Aggregate():

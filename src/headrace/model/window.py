@@ -125,3 +125,10 @@ class Extent(Struct, frozen=True):
     span: int | None = None
     rows: int | None = None
     by: tuple[Expr, ...] = ()
+
+
+def of_nothing(call: AggregateCall) -> int | list[object] | None:
+    """Return the value of an aggregate over no rows: counts are 0, lists are empty, others are NULL."""
+    if call.function in ("count", "count_distinct", "count_if", "approx_count_distinct"):
+        return 0
+    return [] if call.function in ("collect_list", "collect_set") else None

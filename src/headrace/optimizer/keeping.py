@@ -183,7 +183,8 @@ def _cover_membership(new: nodes.Membership, old: nodes.Membership) -> Cover:
     same = (new.table, new.table_schema, pairs(new.keys), pairs(new.compared), terms)
     others = (frozenset(old.keys), frozenset(old.compared), frozenset(_terms(old.residual)))
     _require(same == (old.table, old.table_schema, *others))
-    return Cover(covered.terms, {**covered.columns, new.name: Column(old.name, Type.BOOLEAN)})
+    _require((new.calls, new.value) == (old.calls, old.value))
+    return Cover(covered.terms, {**covered.columns, new.name: Column(old.name, old.type)})
 
 
 def _cover_table_join(new: nodes.TableJoin, old: nodes.TableJoin) -> Cover:

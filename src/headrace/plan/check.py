@@ -163,6 +163,10 @@ def _membership_faults(node: nodes.Membership) -> Iterator[str]:
             yield f"a key compares {mine.type.value} with {theirs.type.value}"
     if node.residual is not None:
         yield from _predicate_faults(node.residual, node.pair_schema)
+    yield from _faults_of([arg for call in node.calls for arg in call.args], node.table_schema)
+    if node.value is not None:
+        called = Schema(tuple(Field(call.name, call.type) for call in node.calls))
+        yield from _faults_of([node.value], called)
 
 
 def _detect_faults(node: nodes.Detect) -> Iterator[str]:

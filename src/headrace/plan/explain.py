@@ -217,6 +217,9 @@ def _describe_membership(node: nodes.Membership) -> str:
 
     where = _clause(" WHERE ", " AND ".join([*terms(node.keys), *_residual(node.residual)]))
     compared = _clause(" IN BY ", " AND ".join(terms(node.compared)))
+    if node.value is not None:
+        of = f"{format_expr(node.value)} of {', '.join(map(_call, node.calls))}"
+        return f"Value {format_name(node.name)}: {of} over table {node.table}{where}"
     return f"Membership {format_name(node.name)}: table {node.table}{compared}{where}"
 
 

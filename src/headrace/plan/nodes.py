@@ -248,13 +248,16 @@ class TableJoin(Struct, frozen=True, tag="table_join"):
         return Schema(self.input.schema.fields + renamed)
 
 
-class Membership(Struct, frozen=True, tag="membership"):
+class Membership(Struct, frozen=True, tag="membership", omit_defaults=True):
     """Each tuple with one more column, `name`: whether one of its rows of a stored table agrees with it on `compared`.
 
     Its rows are those that agree on all `keys`, pairs of an expression over the tuple and one over the table's own
     columns, and satisfy `residual`, over the tuple and the table's columns under `table_names`. Without `compared` it
     is whether there is such a row (EXISTS). With `compared` (IN) it is NULL where no row agrees, but one might if its
     NULL, or that of the tuple, were another value.
+
+    With `value`, the answer is that of a scalar sub-query instead: `value` over `calls`, the aggregates of these rows
+    over the table's own columns. Then `residual` reads the table only, and there is nothing compared.
     """
 
     input: Node
@@ -265,10 +268,17 @@ class Membership(Struct, frozen=True, tag="membership"):
     compared: tuple[tuple[Expr, Expr], ...]
     residual: Expr | None
     table_names: tuple[str, ...]
+    calls: tuple[AggregateCall, ...] = ()
+    value: Expr | None = None
+
+    @property
+    def type(self) -> DataType:
+        """Return the type of the answer."""
+        return Type.BOOLEAN if self.value is None else self.value.type
 
     @property
     def schema(self) -> Schema:
-        return Schema((*self.input.schema.fields, Field(self.name, Type.BOOLEAN)))
+        return Schema((*self.input.schema.fields, Field(self.name, self.type)))
 
     @property
     def pair_schema(self) -> Schema:

@@ -153,6 +153,8 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
                 keys=tuple((change(mine), change(theirs)) for mine, theirs in of_row),
                 compared=tuple((change(mine), change(theirs)) for mine, theirs in compared),
                 residual=optional(residual),
+                calls=tuple(_replace_in_call(call, change) for call in node.calls),
+                value=optional(node.value),
             )
         case nodes.Changes(keys=groups, calls=calls, columns=shown, condition=condition):
             return replace(

@@ -24,6 +24,7 @@ from headrace.model.outcome import Answer
 from headrace.model.page import Page, Punctuation
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
+from headrace.model.window import of_nothing
 from headrace.operators.endpoints import Scan
 from headrace.optimizer.optimizer import best
 from headrace.plan import nodes
@@ -32,9 +33,6 @@ from headrace.plan.binding.span import place
 from headrace.plan.explain import explain
 from headrace.plan.nodes import Node
 from headrace.plan.traversal import expressions, transform, walk
-
-#: Counts of nothing are 0, other aggregates NULL.
-_COUNTS = ("count", "count_distinct", "count_if", "approx_count_distinct")
 
 
 def is_on_tables(select: exp.Expr, catalog: Catalog) -> bool:
@@ -103,7 +101,7 @@ class _Evaluation:
             return node
         frame = self._run(node)
         if not node.keys and not frame.height:
-            values: dict[str, Any] = {call.name: 0 for call in node.calls if call.function in _COUNTS}
+            values: dict[str, Any] = {call.name: of_nothing(call) for call in node.calls}
             frame = pl.DataFrame([{name: values.get(name) for name in node.schema.names}], schema=node.schema.polars())
         name = f"aggregate {len(self._frames)}"
         self._frames[name] = frame

@@ -1,4 +1,4 @@
-"""Tell of each tuple whether a stored table has a row that belongs to it: IN and EXISTS."""
+"""Look up in a stored table what belongs to a tuple: whether there is a row (IN, EXISTS), or an aggregate of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from msgspec import UNSET, UnsetType
 from headrace.model.expressions.expression import TRUE, Call, Column, Expr, columns, conjunction, conjuncts, substitute
 from headrace.model.expressions.text import format_expr
 from headrace.model.page import Element, Page
-from headrace.model.schema import HIDDEN, Schema
+from headrace.model.schema import HIDDEN, SEQ, TS, Schema
 from headrace.model.types import Type, is_nested
+from headrace.model.window import AggregateCall, of_nothing
 from headrace.operators.expressions.evaluate import compile_predicate, evaluate
 from headrace.operators.joins.table_search import TableSearch
 from headrace.operators.operator import Operator
 from headrace.operators.partitioning import Keys, columns_in
 from headrace.operators.spec import Order, Spec
 from headrace.operators.tables import stored_table
+from headrace.operators.text import calls_text
+from headrace.operators.windows.aggregates import Aggregates
 
 Pairs = tuple[tuple[Expr, Expr], ...]
 
@@ -29,6 +32,8 @@ class Membership(Spec, frozen=True, tag="membership", omit_defaults=True):
     Its rows are those that agree on all `keys` (an expression over the tuple, one over the table's own columns) and
     satisfy `residual`, over the tuple and the table's columns under `table_names`. NULL where none of them agrees for
     certain, but one does if a NULL is what it might be. `rows` and `digest` are as in a `TableJoin`.
+
+    With `value` the column has the value of a scalar sub-query: `value` over `calls`, the aggregates of its rows.
     """
 
     rows: bytes
@@ -40,13 +45,15 @@ class Membership(Spec, frozen=True, tag="membership", omit_defaults=True):
     table_names: tuple[str, ...]
     digest: str | UnsetType = UNSET
     table: str | UnsetType = UNSET  # whose rows those of the version in force are (`commands.tables`)
+    calls: tuple[AggregateCall, ...] = ()
+    value: Expr | None = None
 
     @property
     def is_stateless(self) -> bool:
         return True
 
-    def build(self) -> MembershipOperator:
-        return MembershipOperator(self)
+    def build(self) -> Operator:
+        return MembershipOperator(self) if self.value is None else ScalarOperator(self, self.value)
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         names: dict[str, Expr] = {
@@ -55,7 +62,8 @@ class Membership(Spec, frozen=True, tag="membership", omit_defaults=True):
         pairs = [(ours, substitute(theirs, names)) for ours, theirs in (*self.compared, *self.keys)]
         terms = [f"{format_expr(ours)} = {format_expr(theirs)}" for ours, theirs in pairs]
         terms += [] if self.residual is None else [format_expr(self.residual)]
-        return f"{self.name}: a row of the table{' with ' if terms else ''}{' and '.join(terms)}"
+        what = "a row" if self.value is None else f"{format_expr(self.value)} over {calls_text(self.calls)}"
+        return f"{self.name}: {what} of the table{' with ' if terms else ''}{' and '.join(terms)}"
 
     def keys_after(self, keys: Keys) -> Keys | None:
         return keys
@@ -129,9 +137,50 @@ class MembershipOperator(Operator):
                     unknown[places[search.exists(rows[places])]] = True
             if unknown.any():
                 mark = mark.clone().scatter(np.flatnonzero(unknown), [None] * int(unknown.sum()))
-        visible = [name for name in rows.columns if name not in HIDDEN]
-        hidden = [name for name in rows.columns if name in HIDDEN]
-        return (Page(rows.with_columns(mark).select([*visible, self._name, *hidden])),)
+        return (_with_column(rows, mark),)
+
+
+class ScalarOperator(Operator):
+    """The running half of a `Membership` with a value: the table is aggregated once, a tuple looks its row up."""
+
+    def __init__(self, spec: Membership, value: Expr) -> None:
+        self._name = spec.name
+        types = spec.schema.polars()
+        table = stored_table(spec.rows, spec.digest).select([pl.col(name).cast(of) for name, of in types.items()])
+        own = {name: Column(field.name, field.type) for name, field in zip(spec.table_names, spec.schema, strict=True)}
+        if spec.residual is not None:
+            table = table.filter(compile_predicate(substitute(spec.residual, own)))
+        table = table.with_columns(pl.lit(0, pl.Int64).alias(TS), pl.int_range(pl.len(), dtype=pl.Int64).alias(SEQ))
+        keys = tuple((f"__of{place}", theirs) for place, (_, theirs) in enumerate(spec.keys))
+        names = [name for name, _ in keys]
+        aggregates = Aggregates(keys, spec.calls)
+        groups = aggregates.fold(aggregates.read(table), names or [TS])
+        found = pl.DataFrame([*(groups[name] for name in names), self._evaluated(aggregates.finals(groups), value)])
+        sides = [(ours, Column(name, theirs.type)) for (ours, theirs), name in zip(spec.keys, names, strict=True)]
+        self._search = TableSearch(found, sides, None, found.columns)
+        nothing = {call.name: of_nothing(call) for call in spec.calls}
+        called = {call.name: call.type.polars for call in spec.calls}
+        default = self._evaluated(pl.DataFrame([nothing], schema=called), value)
+        #: By row of the table, and in the end the value of no rows.
+        self._values = pl.concat([self._search.rows[self._name][:-1], default])
+
+    def _evaluated(self, calls: pl.DataFrame, value: Expr) -> pl.Series:
+        (series,) = evaluate(calls, [value])
+        series = series if len(series) == calls.height else pl.concat([series] * calls.height)
+        return series.cast(value.type.polars).alias(self._name)
+
+    def on_page(self, port: int, page: Page) -> Iterable[Element]:
+        places = np.full(len(page), self._search.height, dtype=np.int64)
+        tuples, rows = self._search.pairs(page.rows)
+        places[tuples] = rows
+        return (_with_column(page.rows, self._values.gather(places)),)
+
+
+def _with_column(rows: pl.DataFrame, column: pl.Series) -> Page:
+    """Return rows with one more visible column, the last."""
+    visible = [name for name in rows.columns if name not in HIDDEN]
+    hidden = [name for name in rows.columns if name in HIDDEN]
+    return Page(rows.with_columns(column).select([*visible, column.name, *hidden]))
 
 
 class _Search:

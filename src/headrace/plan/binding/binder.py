@@ -111,7 +111,7 @@ def bind(
         ) from error
     check_plan(node, Span(0, len(text)))
     if is_join:
-        node = with_change(node, select, catalog)
+        node = with_change(node, select, catalog, ordered=bool(ordered or by_time))
     else:
         _check_emit(select, node)
     _check_changes(select, node, ordered=bool(ordered or by_time))
@@ -309,7 +309,7 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
 def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bool) -> Node:
     node = _filtered(source)
     imputing = Imputing(node, source.scope, env.catalog)
-    memberships = Memberships(source.scope, env.catalog, node.schema.names)
+    memberships = Memberships(source.scope, env, node.schema.names)
     binder = ExpressionBinder(
         source.scope, env.catalog, "without a window", impute=imputing.bind, member=memberships.bind
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 from msgspec import structs
 from sqlglot import exp
@@ -87,20 +87,20 @@ def limit_join(select: exp.Expr, catalog: Catalog) -> None:
     assert emit is not None
     assert emit.ttl is not None
     for item in (select.args["from_"].this, *(join.this for join in select.args["joins"])):
-        stored = isinstance(item, exp.Table) and isinstance(catalog.get(item.name), Table)
-        if window_of(item) is None and not stored and isinstance(item, exp.Table | exp.Subquery):
+        if window_of(item) is None and not _is_table(item, catalog) and isinstance(item, exp.Table | exp.Subquery):
             item.meta["window"] = RangeClause(emit.ttl, None, False, emit.span)
 
 
-def with_change(node: Node, select: exp.Expr, catalog: Catalog) -> Node:
+def with_change(node: Node, select: exp.Expr, catalog: Catalog, *, ordered: bool) -> Node:
     """Add the kind of change: an inner join only inserts, an outer one takes back rows that find a partner later."""
     emit = emit_of(select)
     assert emit is not None
     change = unique("change", {field.name.lower() for field in node.schema})
     columns = tuple((field.name, Column(field.name, field.type)) for field in node.schema)
-    if not any(join.side for join in select.args["joins"]) or _is_on_tables(node):
+    if not any(join.side and not _is_table(join.this, catalog) for join in select.args["joins"]):
         return nodes.Project(node, (*columns, (change, Literal(INSERT, Type.STRING))))
-    return nodes.Project(_Outer(emit.span, catalog).changed(node), (*columns, (change, _KIND)))
+    outer = _Outer(emit.span, catalog)
+    return nodes.Project(outer.refused() if ordered else outer.changed(node), (*columns, (change, _KIND)))
 
 
 #: The column that an outer join adds; its name cannot be that of a user.
@@ -108,11 +108,9 @@ _CHANGE = "__change"
 _KIND = Column(_CHANGE, Type.STRING)
 
 
-def _is_on_tables(node: Node) -> bool:
-    """Return whether the outer joins of a query are with tables only: rows without a partner are final."""
-    while isinstance(node, nodes.Project | nodes.Filter | nodes.TableJoin | nodes.Membership | nodes.Unnest):
-        node = node.input
-    return _outer_join(node) is None
+def _is_table(item: exp.Expr, catalog: Catalog) -> bool:
+    """Return whether an item of FROM is a table: rows without a partner in it are final."""
+    return isinstance(item, exp.Table) and isinstance(catalog.get(item.name), Table)
 
 
 def _outer_join(node: Node) -> nodes.Join | None:
@@ -153,11 +151,14 @@ class _Outer:
                     "final",
                 )
             case _:
-                raise NotSupported(
-                    "the changes of an outer join cannot have ORDER BY, LIMIT, DISTINCT, OVER or IMPUTE",
-                    span=self.span,
-                    hint="leave it out: changes come in the order of time; another query can read them and go on",
-                )
+                self.refused()
+
+    def refused(self) -> NoReturn:
+        raise NotSupported(
+            "the changes of an outer join cannot have ORDER BY, LIMIT, DISTINCT, OVER or IMPUTE",
+            span=self.span,
+            hint="leave it out: changes come in the order of time; another query can read them and go on",
+        )
 
     def _is_last(self, join: nodes.Join) -> bool:
         """Return whether all that the join reads is final: its inputs are streams, or inner joins."""

@@ -76,7 +76,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     }
     scope, conditions = _conditions(joins, [steps[i] for i in range(len(items))], env)
     names = [name for step in steps.values() for name in step.names]
-    memberships = Memberships(scope, env.catalog, names)
+    memberships = Memberships(scope, env, names)
     where = _where(select, scope, env, memberships, existing)
     _check_temporal([steps[i] for i in range(len(items))], scope, env)
     _check_window_join([steps[i] for i in range(len(items))], (*(t for ts in conditions.values() for t in ts), *where))

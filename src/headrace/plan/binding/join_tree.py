@@ -22,7 +22,7 @@ from headrace.plan.nodes import Node
 
 _JOIN_HINT = (
     "write a window after it, such as [RANGE 5 MINUTES], or bound the time between both streams in ON: "
-    "a.at BETWEEN b.at - INTERVAL 5 MINUTES AND b.at"
+    "a.at BETWEEN b.at - INTERVAL 5 MINUTES AND b.at; or EMIT CHANGES STATE TTL '1 day' at the end: a changelog"
 )
 WINDOW_HINT = "write a window after it, such as [RANGE 5 MINUTES]; [UNBOUNDED] keeps everything"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from sqlglot import exp
 
-from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Stream, Table
 from headrace.errors import NotSupported, SyntaxFault, TypeFault
 from headrace.language.syntax.clauses import unions_of, window_of
@@ -23,12 +22,14 @@ from headrace.model.expressions.expression import (
     substitute,
 )
 from headrace.model.types import Type
+from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.coerce import coerce
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.expressions.scope import Relation, Scope, relation_of, unique
 from headrace.plan.binding.join_tree import sides
+from headrace.plan.binding.scalar import check_residual, select_of_value, value_of
 from headrace.plan.binding.span import place
 from headrace.plan.nodes import Membership, Node
 
@@ -49,22 +50,23 @@ _OTHERS: dict[str, str] = {
 class Memberships:
     """The sub-queries of a condition while it is bound; each is a column of a node that `over` puts below."""
 
-    def __init__(self, scope: Scope, catalog: Catalog, taken: Iterable[str]) -> None:
-        self._scope, self._catalog = scope, catalog
+    def __init__(self, scope: Scope, env: Environment, taken: Iterable[str]) -> None:
+        self._scope, self._env, self._catalog = scope, env, env.catalog
         self._ours = frozenset(taken)
         self._taken = {name.lower() for name in self._ours}
-        self._asked: list[tuple[str, Table, _Pairs, _Pairs, Expr | None, tuple[str, ...]]] = []
+        self._asked: list[Callable[[Node], Membership]] = []
 
     def over(self, node: Node) -> Node:
         """Put the look-ups that were bound onto a plan."""
-        for name, table, keys, compared, residual, names in self._asked:
-            node = Membership(node, name, table.name, table.schema, keys, compared, residual, names)
+        for ask in self._asked:
+            node = ask(node)
         return node
 
-    def bind(self, node: exp.In | exp.Exists) -> Expr:
-        """Bind IN or EXISTS with a sub-query to the column that answers it."""
-        select = _select(node)
-        table, relation, names = self._table(select)
+    def bind(self, node: exp.In | exp.Exists | exp.Subquery) -> Expr:
+        """Bind IN or EXISTS with a sub-query, or one that stands for a value, to the column that answers it."""
+        select = select_of_value(node, self._catalog) if isinstance(node, exp.Subquery) else _select(node)
+        what = "a sub-query for a value" if isinstance(node, exp.Subquery) else "a sub-query of IN or EXISTS"
+        table, relation, names = self._table(select, what)
         scope = Scope((relation, *self._scope.relations), self._scope.merged)
         binder = ExpressionBinder(scope, self._catalog, "in a sub-query", column=lambda column: _own(column, relation))
         where = select.args.get("where")
@@ -83,31 +85,42 @@ class Memberships:
                 residual.append(term)
         compared = self._compared(node, select, relation, binder, own) if isinstance(node, exp.In) else ()
         check_keys([mine for mine, _ in (*keys, *compared)], "a value that is looked up", place(node))
-        name = unique(f"in_{table.name}", self._taken)
-        self._asked.append((name, table, tuple(keys), compared, conjunction(tuple(residual)), names))
-        return Column(name, Type.BOOLEAN)
+        aggregated = None
+        if isinstance(node, exp.Subquery):
+            check_residual(residual, theirs, place(node))
+            aggregated = value_of(select, self._env)
+        name = unique(f"{'in' if aggregated is None else 'value_of'}_{table.name}", self._taken)
 
-    def _table(self, select: exp.Select) -> tuple[Table, Relation, tuple[str, ...]]:
+        def ask(below: Node) -> Membership:
+            parts = name, table.name, table.schema, tuple(keys), compared, conjunction(tuple(residual)), names
+            return Membership(below, *parts, *(() if aggregated is None else aggregated))
+
+        self._asked.append(ask)
+        return Column(name, Type.BOOLEAN if aggregated is None else aggregated[1].type)
+
+    def _table(self, select: exp.Select, what: str) -> tuple[Table, Relation, tuple[str, ...]]:
         """Return the table of a sub-query, its columns in its scope, and their names beside those of the tuple."""
         item = select.args["from_"].this
         if not isinstance(item, exp.Table) or unions_of(item):
             raise NotSupported(
-                "a sub-query of IN or EXISTS reads one stored table", span=place(item) or place(select), hint=_FORM
+                f"{what} reads one stored table", span=place(item) or place(select), hint=_FORM
             )
         name = ".".join(part.name for part in item.parts)
         table = self._catalog.find(name, span=place(item.this))
         if isinstance(table, Table) and table.origin is not None:
             raise NotSupported(
-                f"a sub-query of IN or EXISTS reads stored tables, and {name} is fed by {table.origin}",
+                f"{what} reads stored tables, and {name} is fed by {table.origin}",
                 span=place(item.this),
-                hint=f"write LEFT JOIN {name} FOR SYSTEM_TIME AS OF ... AS t ON ... and, in WHERE, t.column IS NULL",
+                hint=f"write LEFT JOIN {name} FOR SYSTEM_TIME AS OF ... AS t ON ... and, in WHERE, t.column IS NULL"
+                if "IN" in what
+                else f"write JOIN {name} FOR SYSTEM_TIME AS OF x.rowtime AS t ON ...: the row that a key has then",
             )
         if not isinstance(table, Table):
             kind = "stream" if isinstance(table, Stream) else "query"
             raise NotSupported(
-                f"a sub-query of IN or EXISTS reads stored tables, and {name} is a {kind}",
+                f"{what} reads stored tables, and {name} is a {kind}",
                 span=place(item.this),
-                hint=f"write a join: ... JOIN {name} [RANGE 1 MINUTE] ON ...",
+                hint=_on_stream(name) if "value" in what else f"write a join: ... JOIN {name} [RANGE 1 MINUTE] ON ...",
             )
         if (window := window_of(item)) is not None:
             raise NotSupported(
@@ -151,6 +164,13 @@ class Memberships:
                 )
             pairs.append((mine, substitute(theirs, own)))
         return tuple(pairs)
+
+
+def _on_stream(name: str) -> str:
+    return (
+        f"join the aggregate of a window: FROM {name} AS x JOIN (SELECT max(price) AS top, window_end AS until FROM "
+        f"{name} [RANGE 1 MINUTE]) AS w ON x.at < w.until AND x.at >= w.until - INTERVAL 1 MINUTE WHERE x.price > w.top"
+    )
 
 
 def is_membership(node: exp.Expr) -> bool:

@@ -19,7 +19,7 @@ from headrace.plan import nodes
 from headrace.plan.nodes import Node
 from headrace.testing.oracle.changes import changes
 from headrace.testing.oracle.events import detect
-from headrace.testing.oracle.expressions import value_of
+from headrace.testing.oracle.expressions import aggregate_of, value_of
 from headrace.testing.oracle.matches import match_rows
 from headrace.testing.oracle.partitions import deduplicate, over
 from headrace.testing.oracle.rank import rank
@@ -65,6 +65,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return _follow(node, _rows(left, streams, tables), _rows(right, streams, tables))
         case nodes.TableJoin(input=source, table=table):
             return [joined for row in _rows(source, streams, tables) for joined in _look_up(node, row, tables[table])]
+        case nodes.Membership(input=source, table=table, value=value) if value is not None:
+            return [_valued(node, value, row, tables[table]) for row in _rows(source, streams, tables)]
         case nodes.Membership(input=source, table=table):
             return [_marked(node, row, tables[table]) for row in _rows(source, streams, tables)]
         case nodes.Impute(input=source):
@@ -189,6 +191,21 @@ def _marked(node: nodes.Membership, row: Row, table: Sequence[Mapping[str, Any]]
             elif False not in agrees and mark is False:
                 mark = None
     return Row(row.ts, {**row.values, node.name: mark}, row.seq, row.expiry)
+
+
+def _valued(node: nodes.Membership, value: Expr, row: Row, table: Sequence[Mapping[str, Any]]) -> Row:
+    """Return a row with the value of a sub-query, over all rows of the table that belong to it."""
+    own = [
+        entry
+        for entry in table
+        if all(_equality(pair, row, entry) is True for pair in node.keys)
+        and (
+            node.residual is None
+            or value_of(node.residual, dict(zip(node.table_names, entry.values(), strict=True))) is True
+        )
+    ]
+    calls = {call.name: aggregate_of(call, own) for call in node.calls}
+    return Row(row.ts, {**row.values, node.name: value_of(value, calls)}, row.seq, row.expiry)
 
 
 def _equality(pair: tuple[Expr, Expr], row: Row, entry: Mapping[str, Any]) -> bool | None:

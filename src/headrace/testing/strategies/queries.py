@@ -443,7 +443,7 @@ def join_changelogs(draw: DrawFn) -> str:
 
 @st.composite
 def memberships(draw: DrawFn) -> str:
-    """Draw IN and EXISTS with a sub-query on the stored table: in WHERE, in SELECT, below a window."""
+    """Draw IN, EXISTS and values of sub-queries on the stored table: in WHERE, in SELECT, below a window."""
     stream = draw(st.sampled_from(STREAMS))
     of = st.sampled_from(
         [
@@ -453,6 +453,10 @@ def memberships(draw: DrawFn) -> str:
             "EXISTS (SELECT 1 FROM items AS i WHERE i.item = x.item AND i.kind < x.n)",
             "NOT EXISTS (SELECT * FROM items WHERE kind = n)",
             "(x.item, n) IN (SELECT item, kind FROM items)",
+            "x.n > (SELECT avg(kind) FROM items)",
+            "x.n <= (SELECT max(kind) FROM items AS i WHERE i.item = x.item)",
+            "(SELECT count(*) FROM items WHERE item = x.item AND kind < 2) = 1",
+            "x.n = (SELECT max(kind) - min(i.kind) + 1 FROM items AS i WHERE kind <> 2)",
         ]
     )
     first, second = draw(of), draw(of)

@@ -14,6 +14,7 @@ from headrace.model.expressions.expression import Call, Column, Expr
 from headrace.model.page import Page, page_of
 from headrace.model.schema import Schema
 from headrace.model.types import Type
+from headrace.model.window import AggregateCall
 from headrace.operators.joins.membership import Membership
 from headrace.plan import nodes
 from headrace.testing.contract import check_operator
@@ -72,3 +73,42 @@ def test_it_is_stateless_and_survives_json() -> None:
     assert spec.is_stateless
     assert msgspec.json.decode(msgspec.json.encode(spec), type=Membership) == spec
     assert spec.describe() == "m: a row of the table with a = `b.k` and a < `b.k`"
+
+
+N, HIGH = Column("n", Type.BIGINT), Column("high", Type.INT)
+CALLS = (AggregateCall("n", "count", None, Type.BIGINT), AggregateCall("high", "max", K, Type.INT))
+VALUES: dict[str, tuple[Pairs, Expr | None, Expr]] = {
+    "of all": ((), None, N),
+    "of some": ((), NAMED, HIGH),
+    "of a key": (((S, T),), None, HIGH),
+    "of a key and a condition": (((A, K),), NAMED, Call("+", (N, N), Type.BIGINT)),
+    "of two keys": (((A, K), (S, T)), None, N),
+}
+
+
+@pytest.mark.parametrize("form", VALUES)
+def test_a_value_is_that_of_the_oracle(form: str) -> None:
+    keys, residual, value = VALUES[form]
+    numbers, texts = st.none() | st.integers(0, 2), st.none() | st.sampled_from(["", "x"])
+    rows = st.lists(st.tuples(numbers, texts), max_size=5)
+
+    @settings(deadline=None, max_examples=25)
+    @given(rows, rows)
+    def check(stream: list[tuple[Any, Any]], table: list[tuple[Any, Any]]) -> None:
+        entries = [dict(zip(TABLE.names, row, strict=True)) for row in table]
+        tuples = [dict(zip(STREAM.names, row, strict=True)) for row in stream]
+        stored = Page(pl.DataFrame(table, schema=TABLE.polars(), orient="row")).encode()
+        spec = Membership(stored, TABLE, "m", keys, (), residual, NAMES, calls=CALLS, value=value)
+        plan = nodes.Membership(nodes.Scan("s", STREAM), "m", "b", TABLE, keys, (), residual, NAMES, CALLS, value)
+        expected = answer(plan, {"s": [Row(at, row, at) for at, row in enumerate(tuples)]}, {"b": entries})
+        found = check_operator(spec, [(0, page_of(STREAM, tuples, range(len(tuples))))])
+        assert as_multiset(found) == as_multiset(expected)
+
+    check()
+
+
+def test_a_value_survives_json() -> None:
+    empty = Page(pl.DataFrame(schema=TABLE.polars())).encode()
+    spec = Membership(empty, TABLE, "m", ((A, K),), (), NAMED, NAMES, calls=CALLS, value=HIGH)
+    assert msgspec.json.decode(msgspec.json.encode(spec), type=Membership) == spec
+    assert spec.describe() == "m: high over count, max(k) of the table with a = `b.k` and `b.t` IS NOT NULL"

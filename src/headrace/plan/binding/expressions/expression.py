@@ -59,7 +59,7 @@ class ExpressionBinder:
     collect: Collect | None = None
     impute: Callable[[ImputeClause], Expr] | None = None
     modify: Callable[[exp.Expr], Expr | None] | None = None
-    member: Callable[[exp.In | exp.Exists], Expr] | None = None
+    member: Callable[[exp.In | exp.Exists | exp.Subquery], Expr] | None = None
 
     def predicate(self, node: exp.Expr) -> Expr:
         """Bind a condition."""
@@ -97,6 +97,8 @@ class ExpressionBinder:
                 return self._in(node)
             case exp.Exists() if isinstance(node.this, exp.Query):
                 return self._member(node)
+            case exp.Subquery():
+                return self._scalar(node)
             case exp.Case() | exp.If():
                 return self._case(node)
             case exp.Cast():
@@ -190,6 +192,17 @@ class ExpressionBinder:
                 f"IN and EXISTS with a sub-query are not allowed {self.where}",
                 span=place(node),
                 hint="write them in WHERE, or in SELECT without aggregates; aggregate over a sub-query in FROM",
+            )
+        return self.member(node)
+
+    def _scalar(self, node: exp.Subquery) -> Expr:
+        """Bind a sub-query that stands for a value."""
+        if self.member is None:
+            raise NotSupported(
+                "a sub-query for a value stands in WHERE, or in a SELECT without aggregates",
+                span=place(node),
+                hint="compare results of an aggregate in an outer query: SELECT ... FROM (SELECT ... GROUP BY ...) AS g "
+                "WHERE g.n > (SELECT ...)",
             )
         return self.member(node)
 
