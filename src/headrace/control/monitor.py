@@ -278,4 +278,6 @@ def _query(name: str, running: Running, statistics: Statistics, results: Mapping
     vertices = [statistics.vertices[vertex] for vertex in running.own(name) if vertex in statistics.vertices]
     memory = float(sum(counts.state_bytes for counts in vertices))  # what waits before them is part of their state
     latency = None if known is None or known.latency_ms is None else known.latency_ms / 1e3
-    return QueryObservation(name, latency, memory, results.get(name), sum(counts.queued for counts in vertices))
+    waiting = sum(counts.queued for counts in vertices)
+    burstiness = None if known is None else known.burstiness
+    return QueryObservation(name, latency, memory, results.get(name), waiting, burstiness)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from headrace.analysis.forecast.verification import Measure
 from headrace.control.machine import Machine
 from headrace.control.service_line import ServiceLine
 from headrace.engine.sizes import ASSUMED_BYTES
 from headrace.graph.graph import VertexId
+from headrace.model.qos import Metric
 from headrace.operators.multijoin.seen import BoxSeen
 
 
@@ -18,7 +18,7 @@ class QueryObservation(Struct, frozen=True):
     """The state of a query; None where there is no observation.
 
     Latency of its slowest result, or at the percentile that it promises (seconds), bytes of state, results per second,
-    and tuples that wait.
+    tuples that wait, and how uneven the rate of results is.
     """
 
     query: str
@@ -26,8 +26,9 @@ class QueryObservation(Struct, frozen=True):
     memory: float | None = None
     throughput: float | None = None
     waiting: int = 0
+    smoothness: float | None = None
 
-    def value(self, measure: Measure) -> float | None:
+    def value(self, measure: Metric) -> float | None:
         """Return the observation of a measure."""
         match measure:
             case "latency":
@@ -36,6 +37,8 @@ class QueryObservation(Struct, frozen=True):
                 return self.memory
             case "throughput":
                 return self.throughput
+            case "smoothness":
+                return self.smoothness
 
 
 class VertexCost(Struct, frozen=True):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from headrace.analysis.forecast.verification import MEASURES, Measure
 from headrace.control.observation import QueryObservation
-from headrace.model.qos import Promise, Qos, Strictness, format_percentile
+from headrace.model.qos import METRICS, Metric, Qos, Strictness, format_percentile
 
 
 class PromiseCheck(Struct, frozen=True):
-    """One promise beside what is observed, in the unit of the promise (microseconds, bytes, results per second)."""
+    """One promise beside what is observed, in the unit of the promise (microseconds, bytes, results per second, a ratio)."""
 
-    measure: Measure
+    measure: Metric
     strictness: Strictness
     expected: float
     observed: float
@@ -37,17 +36,6 @@ class PromiseCheck(Struct, frozen=True):
         return f"{self.measure}{which} is {observed}, promised {expected} {self.strictness.value}"
 
 
-def promise_of(qos: Qos, measure: Measure) -> Promise | None:
-    """Return the promise of a query about a measure."""
-    match measure:
-        case "latency":
-            return qos.latency
-        case "memory":
-            return qos.memory
-        case "throughput":
-            return qos.throughput
-
-
 def promise_checks(
     qos: Qos, observation: QueryObservation, elapsed: int, lookahead: int = 0
 ) -> tuple[PromiseCheck, ...]:
@@ -57,8 +45,8 @@ def promise_checks(
     time.
     """
     checks = []
-    for measure in MEASURES:
-        promise, value = promise_of(qos, measure), observation.value(measure)
+    for measure in METRICS:
+        promise, value = qos.promise(measure), observation.value(measure)
         if promise is not None and value is not None:
             observed = value * 1e6 if measure == "latency" else value
             expected = promise.curve.at(elapsed + lookahead)
@@ -68,11 +56,11 @@ def promise_checks(
 
 def promise_phase(qos: Qos, elapsed: int) -> int:
     """Return the phase that the promises of a query are in: the number of points of their curves that have passed."""
-    promises = (promise_of(qos, measure) for measure in MEASURES)
+    promises = map(qos.promise, METRICS)
     return sum(instant <= elapsed for promise in promises if promise is not None for instant, _ in promise.curve.points)
 
 
-def _format(measure: Measure, value: float) -> str:
+def _format(measure: Metric, value: float) -> str:
     match measure:
         case "latency":
             return f"{value / 1e3:.0f} ms"
@@ -80,3 +68,5 @@ def _format(measure: Measure, value: float) -> str:
             return f"{value / 2**20:.1f} MB"
         case "throughput":
             return f"{value:.1f}/s"
+        case "smoothness":
+            return f"{value:.2f}"

@@ -8,14 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from headrace.analysis.forecast.facts import Facts, VertexFacts
-from headrace.analysis.forecast.verification import Measure
 from headrace.commands.running import Running
 from headrace.commands.running_graph import whole_of
 from headrace.control.observation import Observation, VertexCost
 from headrace.control.policies.relief import Pressure
 from headrace.control.promise_checks import PromiseCheck, promise_checks
 from headrace.graph.graph import VertexId
-from headrace.model.qos import Qos, Strictness
+from headrace.model.qos import Metric, Qos, Strictness
 from headrace.model.time import SECOND
 from headrace.operators.specs import Scan
 
@@ -60,7 +59,7 @@ def _delay(observation: Observation, stream: str) -> float:
     return max(observation.behind.get(stream, 0.0), rows / rate if rate > 0 else 0.0)
 
 
-def must(situation: Situation, query: str, measure: Measure) -> PromiseCheck | None:
+def must(situation: Situation, query: str, measure: Metric) -> PromiseCheck | None:
     """Return a promise of a query that MUST hold, beside what is observed; None if it makes none."""
     checks = situation.checks.get(query, ())
     return next((check for check in checks if check.measure == measure and check.strictness is Strictness.MUST), None)

@@ -22,7 +22,7 @@ from headrace.control.promise_checks import PromiseCheck
 from headrace.control.shedding import SheddingMemory, capacity_of
 from headrace.control.situation import Situation, must, reading_work, short_of_results, work_in
 from headrace.engine.scheduling.in_force import weight_of
-from headrace.model.qos import Qos
+from headrace.model.qos import METRICS, Qos
 from headrace.model.stint import Stint
 from headrace.model.time import MINUTE, SECOND
 
@@ -90,7 +90,7 @@ def _stop(
 
 def has_must(qos: Qos) -> bool:
     """Return whether a promise MUST hold."""
-    return any(promise is not None and promise.is_must for promise in (qos.latency, qos.memory, qos.throughput))
+    return any(promise is not None and promise.is_must for promise in map(qos.promise, METRICS))
 
 
 def _overfull(situation: Situation) -> Suspend | None:

@@ -1,9 +1,9 @@
-"""The promises of a query: latency, memory and throughput, how strict each is, and what may be shed to keep them.
+"""The promises of a query: latency, memory, throughput and smoothness, how strict each is, and what may be shed.
 
 `qos_of` reads the options of a WITH clause:
 
     latency '500 ms' MUST, memory '64 MB' BEST EFFORT, error 0.15, shed SMALLEST speed, priority 2
-    latency p99 '2 s' MUST
+    latency p99 '2 s' MUST, smoothness 1.5
 
 A value that changes over the time since the query began is written as points, linear in between: `'0s: 1 s, 500s: 200
 ms'`.
@@ -11,6 +11,7 @@ ms'`.
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -25,7 +26,10 @@ from headrace.model.time import SECOND, UNITS, format_duration, parse_duration
 
 ShedKind: TypeAlias = Literal["RANDOM", "SMALLEST", "LARGEST", "CENTER", "OUTLIER"]
 
-OPTIONS = ("latency", "memory", "throughput", "error", "shed", "priority")
+#: What a query can promise about its results, with a strictness.
+Metric: TypeAlias = Literal["latency", "memory", "throughput", "smoothness"]
+METRICS: tuple[Metric, ...] = ("latency", "memory", "throughput", "smoothness")
+OPTIONS = (*METRICS, "error", "shed", "priority")
 SHED_KINDS: tuple[ShedKind, ...] = ("RANDOM", "SMALLEST", "LARGEST", "CENTER", "OUTLIER")
 _BYTES = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?b)\s*", re.IGNORECASE)
@@ -76,8 +80,9 @@ class Curve(Struct, frozen=True):
 class Promise(Struct, frozen=True):
     """A limit to keep, and how strictly.
 
-    At most so much latency (microseconds) or memory (bytes), or at least so many results a second. A latency may be
-    that of a share of the tuples, such as 0.99 (`percentile`).
+    At most so much latency (microseconds) or memory (bytes), at least so many results a second, or at most so uneven a
+    rate of results: (most - least) / mean of each second of a minute. A latency may be that of a share of the tuples,
+    such as 0.99 (`percentile`).
     """
 
     curve: Curve
@@ -111,6 +116,19 @@ class Qos(Struct, frozen=True, omit_defaults=True):
     error: float | None = None  # the share of its input that may be lost
     shed: Shedding | None = None
     priority: int | None = None
+    smoothness: Promise | None = None
+
+    def promise(self, metric: Metric) -> Promise | None:
+        """Return the promise about a metric."""
+        match metric:
+            case "latency":
+                return self.latency
+            case "memory":
+                return self.memory
+            case "throughput":
+                return self.throughput
+            case "smoothness":
+                return self.smoothness
 
 
 def qos_of(options: Mapping[str, Option]) -> Qos:
@@ -126,6 +144,7 @@ def qos_of(options: Mapping[str, Option]) -> Qos:
         error=None if "error" not in options else _share(options["error"]),
         shed=None if shed is None else _shedding(str(shed).upper(), options),
         priority=priority,
+        smoothness=_promise(options, "smoothness", _unevenness),
     )
 
 
@@ -166,6 +185,7 @@ def format_qos(qos: Qos) -> list[tuple[str, str]]:
         ("latency", qos.latency, _write_latency),
         ("memory", qos.memory, format_size),
         ("throughput", qos.throughput, _write_rate),
+        ("smoothness", qos.smoothness, lambda value: f"{value:g}"),
     ):
         if promise is not None:
             which = "" if promise.percentile is None else f"{format_percentile(promise.percentile)} "
@@ -184,6 +204,8 @@ def _promise(options: Mapping[str, Option], name: str, parse: Callable[[str], fl
     value = options.get(name)
     if value is None:
         return None
+    if name == "smoothness" and isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
     if not isinstance(value, str):
         raise ValueError(f"expected a value in quotes, such as {_SAMPLES[name]}")
     strictness = Strictness(str(options.get(f"{name}.class", "BEST EFFORT")))
@@ -191,7 +213,7 @@ def _promise(options: Mapping[str, Option], name: str, parse: Callable[[str], fl
     return Promise(_curve(value, parse), strictness, None if percentile is None else parse_percentile(str(percentile)))
 
 
-_SAMPLES = {"latency": "'500 ms'", "memory": "'64 MB'", "throughput": "'1000/s'"}
+_SAMPLES = {"latency": "'500 ms'", "memory": "'64 MB'", "throughput": "'1000/s'", "smoothness": "'1.5'"}
 
 
 def _curve(text: str, parse: Callable[[str], float]) -> Curve:
@@ -213,6 +235,16 @@ def _latency(text: str) -> float:
     if value <= 0:
         raise ValueError("expected a latency above zero, such as '500 ms'")
     return float(value)
+
+
+def _unevenness(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise ValueError("expected a number such as 1.5: (most - least) / mean of the results per second")
+    return value
 
 
 def _share(value: Option) -> float:

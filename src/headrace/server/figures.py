@@ -8,23 +8,22 @@ from functools import cached_property
 from itertools import pairwise
 
 from headrace.commands.running_graph import names_in, whole_of
-from headrace.control.promise_checks import promise_checks, promise_of
+from headrace.control.promise_checks import promise_checks
 from headrace.control.situation import reading_work, work_in
 from headrace.driver.moment import Moment
 from headrace.engine.statistics import QueryStatistics, StreamStatistics, VertexStatistics
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.naming import Names
+from headrace.model.qos import METRICS
 from headrace.model.time import SECOND
 from headrace.operators.specs import Scan
 from headrace.server.views.figures import QueryFigures, StandingView, StreamFigures, VertexFigures
-from headrace.server.views.view import Measure
 from headrace.session.stints import state_of
 
 #: The processor is spare below this load, and then nothing is a bottleneck, unless its queue has grown for a while.
 BUSY = 0.8
 #: For so long (microseconds).
 GROWING = 10 * SECOND
-_MEASURES: tuple[Measure, ...] = ("latency", "memory", "throughput")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +177,8 @@ class Figures:
             checks = {} if observed is None else {
                 check.measure: check for check in promise_checks(query.qos, observed, elapsed)
             }  # fmt: skip
-            for measure in _MEASURES:
-                promise, check = promise_of(query.qos, measure), checks.get(measure)
+            for measure in METRICS:
+                promise, check = query.qos.promise(measure), checks.get(measure)
                 if promise is None:
                     continue
                 standings.append(

@@ -116,6 +116,8 @@ METRICS: tuple[Metric, ...] = (
            _promised("memory", 1.0)),
     Metric("headrace_promise_throughput_per_second", "gauge", ("query", "strictness"), "The throughput promised now.",
            _promised("throughput", 1.0)),
+    Metric("headrace_promise_smoothness_ratio", "gauge", ("query", "strictness"), "The burstiness promised now.",
+           _promised("smoothness", 1.0)),
     Metric("headrace_promise_kept", "gauge", ("query", "measure"), "1 if the promise holds.",
            lambda look: [((s.query, s.measure), float(s.kept)) for s in look.beat.promises if s.kept is not None]),
     Metric("headrace_shed_tuples", "counter", ("query",), "Tuples dropped on the way to its results.",

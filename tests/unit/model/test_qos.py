@@ -18,6 +18,8 @@ ALL: dict[str, Option] = {
     "memory.class": "BEST EFFORT",
     "throughput": "1000/s",
     "throughput.class": "DONT CARE",
+    "smoothness": 1.5,
+    "smoothness.class": "MUST",
     "error": 0.15,
     "shed": "random",
     "priority": 2,
@@ -32,6 +34,7 @@ def test_options_become_promises() -> None:
         error=0.15,
         shed=Shedding(),
         priority=2,
+        smoothness=Promise(Curve(((0, 1.5),)), Strictness.MUST),
     )
     assert qos_of({}) == Qos()
     assert qos_of({"ordered": True}) == Qos()
@@ -100,6 +103,7 @@ def test_promises_are_written_as_they_are_read() -> None:
         "latency": "'0 s: 1 s, 500 s: 200 ms' MUST",
         "memory": "'64 MB' BEST EFFORT",
         "throughput": "'1000/s' DONT CARE",
+        "smoothness": "'1.5' MUST",
         "error": "0.15",
         "shed": "CENTER v 1.5",
         "priority": "2",
@@ -132,6 +136,9 @@ def test_sizes_and_rates() -> None:
         ({"latency": "1 s", "latency.percentile": "p100"}, "not a percentile"),
         ({"memory": "64"}, "not an amount of memory"),
         ({"throughput": "1000"}, "not a rate"),
+        ({"smoothness": "even"}, "expected a number such as 1.5"),
+        ({"smoothness": -1}, "expected a number such as 1.5"),
+        ({"smoothness": True}, "expected a value in quotes"),
         ({"throughput": "10/fortnight"}, "not a rate"),
         ({"error": 1.5}, "share from 0 to 1"),
         ({"error": True}, "share from 0 to 1"),

@@ -72,10 +72,11 @@ function two(total: number, per: number, large: string, small: string): string {
   return `${Math.floor(total / per)} ${large}${rest ? ` ${rest} ${small}` : ""}`;
 }
 
-/** A promise's value in the unit of its measure: microseconds, bytes or results per second. */
+/** A promise's value in the unit of its measure: microseconds, bytes, results per second or a ratio. */
 export function measured(measure: string, value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   if (measure === "latency") return duration(value / 1000);
+  if (measure === "smoothness") return value.toFixed(2);
   return measure === "memory" ? bytes(value) : rate(value);
 }
 

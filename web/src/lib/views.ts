@@ -67,10 +67,10 @@ export interface QueryFigures {
   watchers: number;
 }
 
-/** A promise beside what is observed: microseconds, bytes or results per second; slack from 0 to 1. */
+/** A promise beside what is observed: microseconds, bytes, results per second or a ratio; slack from 0 to 1. */
 export interface StandingView {
   query: string;
-  measure: "latency" | "memory" | "throughput";
+  measure: "latency" | "memory" | "throughput" | "smoothness";
   strictness: string;
   promised: number;
   observed: number | null;

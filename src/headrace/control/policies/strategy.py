@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from headrace.analysis.forecast.verification import Measure
 from headrace.control.promise_checks import PromiseCheck
-from headrace.model.qos import Strictness
+from headrace.model.qos import Metric, Strictness
 
 #: How well each strategy serves each measure; 4 is best.
-RANKS: Mapping[str, Mapping[Measure, int]] = {
-    "round-robin": {"latency": 2, "memory": 2, "throughput": 2},
-    "path-capacity": {"latency": 4, "memory": 1, "throughput": 4},
-    "segment": {"latency": 1, "memory": 4, "throughput": 1},
-    "simplified": {"latency": 3, "memory": 3, "throughput": 3},
+RANKS: Mapping[str, Mapping[Metric, int]] = {
+    "round-robin": {"latency": 2, "memory": 2, "throughput": 2, "smoothness": 2},
+    "path-capacity": {"latency": 4, "memory": 1, "throughput": 4, "smoothness": 4},
+    "segment": {"latency": 1, "memory": 4, "throughput": 1, "smoothness": 1},
+    "simplified": {"latency": 3, "memory": 3, "throughput": 3, "smoothness": 3},
 }
 #: From the strictest down.
 CLASSES = (Strictness.MUST, Strictness.BEST_EFFORT, Strictness.DONT_CARE)
@@ -26,7 +25,7 @@ MAX_RETURNS = 2
 class Considered(Struct, frozen=True):
     """A measure that counts, with its weight."""
 
-    measure: Measure
+    measure: Metric
     weight: float
 
 
@@ -34,8 +33,8 @@ class Change(Struct, frozen=True):
     """A change of strategy in the past: the new strategy, and the measures that were broken and kept then."""
 
     strategy: str
-    broken: frozenset[Measure]
-    kept: frozenset[Measure]
+    broken: frozenset[Metric]
+    kept: frozenset[Metric]
 
 
 class Past(Struct, frozen=True):
@@ -125,11 +124,11 @@ def _best(worth: Mapping[str, float], current: str) -> str:
     return name if worth[name] > worth.get(current, 0.0) + 1e-9 else current
 
 
-def _noted(past: Past, strategy: str, broken: frozenset[Measure], kept: frozenset[Measure]) -> Past:
+def _noted(past: Past, strategy: str, broken: frozenset[Metric], kept: frozenset[Metric]) -> Past:
     return Past((*past.changes, Change(strategy, broken, kept)), past.phase)
 
 
-def _in_circles(strategy: str, broken: frozenset[Measure], kept: frozenset[Measure], past: Past) -> bool:
+def _in_circles(strategy: str, broken: frozenset[Metric], kept: frozenset[Metric], past: Past) -> bool:
     """Return whether this strategy was taken for the same reason, and left for the opposite one, often enough."""
     back = [
         change

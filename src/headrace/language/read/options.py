@@ -18,11 +18,10 @@ from headrace.language.reader import Reader
 from headrace.language.syntax.names import Name
 from headrace.model.keep import KEEP
 from headrace.model.option import Option
-from headrace.model.qos import OPTIONS, qos_of
+from headrace.model.qos import METRICS, OPTIONS, qos_of
 
 _CLASSES = (("MUST",), ("BEST", "EFFORT"), ("DONT", "CARE"))
 _PERCENTILE = re.compile(r"P\d+")
-_MEASURES = ("latency", "memory", "throughput")
 NONE = "NONE"
 
 
@@ -100,7 +99,7 @@ def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
     values: dict[str, Option] = {key: True if value is None else value}
     if percentile is not None:
         values["latency.percentile"] = percentile
-    for words in _CLASSES if key in _MEASURES else ():
+    for words in _CLASSES if key in METRICS else ():
         if reader.accept(*words):
             values[f"{key}.class"] = " ".join(words)
     if key == "shed" and value is not None and reader.word() not in (")", ","):

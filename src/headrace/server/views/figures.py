@@ -37,7 +37,7 @@ class QueryFigures(View, frozen=True):
 
 
 class StandingView(View, frozen=True):
-    """A promise beside what is observed: microseconds, bytes or results per second; slack from 0 to 1."""
+    """A promise beside what is observed: microseconds, bytes, results per second or a ratio; slack from 0 to 1."""
 
     query: str
     measure: Measure

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-Measure: TypeAlias = Literal["latency", "memory", "throughput"]
+Measure: TypeAlias = Literal["latency", "memory", "throughput", "smoothness"]
 State: TypeAlias = Literal["starting", "idle", "running", "failed", "ended", "stopping"]
 Role: TypeAlias = Literal["read", "write"]
 Half: TypeAlias = Literal["ingest", "bucket"]
