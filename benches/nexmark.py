@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import math
 import statistics
-import tempfile
-from pathlib import Path
 from typing import Any
 
-from benches.parts.beside_spark import Events, measure, report, warm, written
+from benches.parts.beside_spark import Events, compared
 from benches.parts.dialects import Query
 from benches.parts.nexmark import EVENTS, SCHEMAS, generate, side_input
 from benches.parts.nexmark_queries import QUERIES
 
 from headrace.errors import HostFault
-from headrace.hosts.spark.starting.context import session_for
 
 SEED = 11
 
@@ -29,25 +26,7 @@ SEED = 11
 def main(quick: bool, queries: str = "", input: str = "files") -> dict[str, Any]:
     """Measure the named queries (all, if none is named); `input` is files or kafka."""
     chosen = _chosen(queries)
-    if input not in ("files", "kafka"):  # before Spark starts
-        raise HostFault(f"there is no input {input!r}", hint="write files or kafka")
-    batches, events = (6, 50_000) if quick else (10, 500_000)
-    spark = session_for()
-    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
-    figures: dict[str, Any] = {
-        "bench": "nexmark",
-        "title": f"Nexmark from {input}, {batches} micro-batches of {events:,} events",
-        "cases": {},
-        "rows": [],
-        "notes": [],
-    }
-    with (
-        tempfile.TemporaryDirectory(prefix="nexmark-") as folder,
-        written(events_of(batches * events), Path(folder), batches, input) as given,
-    ):
-        warm(QUERIES["q12"], given)
-        for name, query in chosen.items():
-            report(figures, name, query, given, *measure(name, query, given))
+    figures = compared("nexmark", "Nexmark", events_of, chosen, QUERIES["q12"], quick=quick, input=input)
     _summary(figures)
     return figures
 

@@ -7,18 +7,13 @@ Events come from Parquet files or Kafka; both systems write Parquet files, which
 
 from __future__ import annotations
 
-import tempfile
 import uuid
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benches.parts.beside_spark import Events, measure, report, warm, written
+from benches.parts.beside_spark import Events, compared
 from benches.parts.dialects import Query
-
-from headrace.errors import HostFault
-from headrace.hosts.spark.starting.context import session_for
 
 SEED = 17
 #: As in the original: 100 campaigns of 10 advertisements each.
@@ -44,25 +39,7 @@ VIEWS = Query(
 
 def main(quick: bool, input: str = "files") -> dict[str, Any]:
     """Measure the query; `input` is files or kafka."""
-    if input not in ("files", "kafka"):  # before Spark starts
-        raise HostFault(f"there is no input {input!r}", hint="write files or kafka")
-    batches, events = (6, 50_000) if quick else (10, 500_000)
-    spark = session_for()
-    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
-    figures: dict[str, Any] = {
-        "bench": "ysb",
-        "title": f"Yahoo streaming benchmark from {input}, {batches} micro-batches of {events:,} events",
-        "cases": {},
-        "rows": [],
-        "notes": [],
-    }
-    with (
-        tempfile.TemporaryDirectory(prefix="ysb-") as folder,
-        written(events_of(batches * events), Path(folder), batches, input) as given,
-    ):
-        warm(VIEWS, given)
-        report(figures, "views", VIEWS, given, *measure("views", VIEWS, given))
-    return figures
+    return compared("ysb", "Yahoo streaming benchmark", events_of, {"views": VIEWS}, VIEWS, quick=quick, input=input)
 
 
 def events_of(count: int, *, per_second: int = 10_000) -> Events:

@@ -7,7 +7,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,11 +88,41 @@ class Run:
         return 1000 * rows / statistics.median(steady)
 
 
+def compared(
+    bench: str,
+    title: str,
+    events_of: Callable[[int], Events],
+    queries: Mapping[str, Query],
+    first: Query,
+    *,
+    quick: bool,
+    input: str,
+) -> dict[str, Any]:
+    """Measure queries one after the other, once `first` has warmed both up; `input` is files or kafka."""
+    if input not in ("files", "kafka"):  # before Spark starts
+        raise HostFault(f"there is no input {input!r}", hint="write files or kafka")
+    batches, events = (6, 50_000) if quick else (10, 500_000)
+    session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    figures: dict[str, Any] = {
+        "bench": bench,
+        "title": f"{title} from {input}, {batches} micro-batches of {events:,} events",
+        "cases": {},
+        "rows": [],
+        "notes": [],
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix=f"{bench}-") as folder,
+        written(events_of(batches * events), Path(folder), batches, input) as given,
+    ):
+        warm(first, given)
+        for name, query in queries.items():
+            report(figures, name, query, given, *measure(name, query, given))
+    return figures
+
+
 @contextlib.contextmanager
 def written(events: Events, folder: Path, batches: int, kind: str) -> Iterator[Input]:
     """Write the events, into topics too if these are read: `kind` is files or kafka."""
-    if kind not in ("files", "kafka"):
-        raise HostFault(f"there is no input {kind!r}", hint="write files or kafka")
     parts = {name: table.num_rows // batches for name, table in events.streams.items()}
     for name, table in events.streams.items():
         _write(folder / name, table, parts[name], events.tail)

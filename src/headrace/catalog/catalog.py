@@ -72,7 +72,10 @@ class Catalog:
     def _hint_for(self, name: str) -> str | None:
         known = self.names()
         if "." in name and (sides := self._side_names()):
-            return did_you_mean(name, [*known, *sides], otherwise=f"side streams are {', '.join(sides)}")
+            last = name.rpartition(".")[2]
+            one_catalog = f"write {last}: all names are in one catalog" if last in known else None
+            otherwise = one_catalog or f"side streams are {', '.join(sides)}"
+            return did_you_mean(name, [*known, *sides], otherwise=otherwise)
         otherwise = f"there are {', '.join(known)}" if known else "create it first with CREATE STREAM"
         return did_you_mean(name, known, otherwise=otherwise)
 

@@ -16,7 +16,10 @@ _AS_AN_EVENT = (
     "write the pattern as an event: CREATE EVENT e AS SELECT COUNT(b) AS n FROM a SEQUENCE b+ SEQUENCE c "
     "WITHIN 10 MINUTES WHERE a.id = b.id AND b.id = c.id"
 )
-_NO_CHANGES = "rows are not changed by statements; the source of a stream or table brings them"
+_NO_CHANGES = (
+    "rows are not changed by statements; the source of a stream or table brings them, and a query with INTO POSTGRES "
+    "(..., key 'id') keeps a table up to date"
+)
 _NO_EMIT = "leave EMIT out: the result of a window comes when the window is complete, every other result at once"
 _FIELDS = "write its fields: STRUCT<id: INT, name: STRING>"
 _JSON_TYPE = "keep it as STRING and read it with get_json_object or from_json, or declare ARRAY, MAP or STRUCT"
@@ -27,6 +30,10 @@ _WHERE = "conditions stand at the end: a SEQUENCE b WITHIN 10 MINUTES WHERE a.sp
 _TUMBLING = "write the window after the stream: FROM stream [RANGE 5 MINUTES]"
 _HOPPING = "write the window after the stream: FROM stream [RANGE 5 MINUTES SLIDE 1 MINUTE]"
 _SLIDING_TUPLE = "write the window after the stream: FROM stream [RANGE 5 MINUTES SLIDE TUPLE]"
+_NO_PAST = (
+    "a query reads a stream from where it starts; JOIN table FOR SYSTEM_TIME AS OF stream.at AS t ON ... finds the row "
+    "that a key had at the time of a tuple"
+)
 _ROWS = "write the window after the stream: FROM stream [ROWS 100]"
 _SESSION = "write the window after the stream: FROM stream [SESSION 30 SECONDS]"
 _IN_GROUP_BY = "write the window in GROUP BY, or after the stream: FROM stream [RANGE 5 MINUTES]"
@@ -85,6 +92,10 @@ STATEMENTS = {
     "VALUES": "push rows from Python with session.push(stream, rows), or read them FROM FILES (path 'data')",
     "TABLE": "write SELECT * FROM name",
     "HELP": "at the prompt, \\help lists all statements",
+    "COMMENT": "write -- comment in the script, which is kept with the statement",
+    "FROM": "write SELECT first: SELECT item FROM bids; for several sinks, one CREATE QUERY each: equal parts run once",
+    "CALL": "write CREATE RULE name ON event DO CALL PYTHON 'module:function', or call a function in SELECT",
+    "WITH": "write WITH before SELECT: WITH name AS (SELECT ...) SELECT ...",
 }
 
 #: By the word after CREATE.
@@ -133,6 +144,15 @@ SHOWN = {
     "ALL": "docs/reference/settings.md lists the settings",
     "PROPERTIES": "docs/reference/settings.md lists the settings",
     "VARIABLES": "docs/reference/settings.md lists the settings",
+}
+
+#: By the word after ALTER.
+ALTERED = {
+    "TABLE": "create it again: CREATE OR REPLACE TABLE name (column TYPE, ...) FROM KIND (options)",
+    "VIEW": "create it again: CREATE OR REPLACE VIEW name AS SELECT ...",
+    "DATABASE": _ONE_CATALOG,
+    "FUNCTION": "drop it and create it again: DROP FUNCTION name; CREATE FUNCTION name(INT) RETURNS INT FROM PYTHON ...",
+    "MATERIALIZED": "write CREATE OR REPLACE QUERY name AS SELECT ...",
 }
 
 #: By the word after DESCRIBE or EXPLAIN, if something follows it.
@@ -248,6 +268,10 @@ FUNCTIONS = {
     "gen_random_uuid": "values are not generated in queries: results must be the same after a restart",
     "window": _IN_GROUP_BY,
     "cumulate": "write it in FROM: TABLE(CUMULATE(TABLE s, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY))",
+    "nth_value": "write LAG(x, n) OVER (PARTITION BY id ORDER BY rowtime), the value n tuples before",
+    "cume_dist": _RANK,
+    "monotonically_increasing_id": "values are not generated in queries: results must be the same after a restart",
+    "input_file_name": "write it into the records; a query does not see which file a record comes from",
     "mask": "write 'xxx' in its place, or substring(x, 1, 2) || 'xxx'",
 }
 
@@ -296,8 +320,15 @@ PHRASES = {
     ("WINDOW", "TUMBLING"): _TUMBLING,
     ("WINDOW", "HOPPING"): _HOPPING,
     ("WINDOW", "SESSION"): _SESSION,
-    ("LATERAL", "("): "write a JOIN with ON",
+    ("LATERAL", "("): "write a JOIN with ON; of an aggregate: JOIN (SELECT id, max(x) AS x FROM s [RANGE 1 MINUTE] GROUP "
+    "BY id) AS m ON m.id = a.id",
     ("LATERAL", "TABLE"): "write a JOIN with ON",
+    ("CROSS", "APPLY"): "write a JOIN with ON, or CROSS JOIN UNNEST(xs) AS u(x) for the elements of an array",
+    ("OUTER", "APPLY"): "write a LEFT JOIN with ON, or LEFT JOIN UNNEST(xs) AS u(x) ON TRUE",
+    ("MINUS", "SELECT"): "write WHERE x NOT IN (SELECT y FROM table), or LEFT JOIN a stream and test that its key IS NULL",
+    ("OF", "TIMESTAMP"): _NO_PAST,
+    ("VERSION", "AS"): _NO_PAST,
+    ("OF", "VERSION"): _NO_PAST,
     ("FOR", "SYSTEM_TIME"): "write JOIN table FOR SYSTEM_TIME AS OF stream.at AS t ON stream.id = t.id",
     ("TOP", NUMBER): "write LIMIT 10 at the end of the query",
     ("HOPPING", "("): _HOPPING,
@@ -331,7 +362,7 @@ PHRASES = {
 #: By the name of a clause of SELECT that can be parsed but not run.
 CLAUSES = {
     "OFFSET": "leave OFFSET out: LIMIT 10 delivers the first 10 results and then nothing more",
-    "SAMPLE": "filter the stream, for example WHERE id % 10 = 0",
+    "TABLESAMPLE": "filter the stream, for example WHERE id % 10 = 0",
     "HINT": "leave the hint out: tables are sent to all tasks, and the plans of joins change with the data",
     "CLUSTER": _SPREAD,
     "DISTRIBUTE": _SPREAD,
@@ -345,6 +376,8 @@ EXPRESSIONS = {
     "FUNCTION ... FROM PYTHON",
     "PLACEHOLDER": "statements have no parameters: write the value, such as 'pen' or 3",
     "PARAMETER": "statements have no parameters: write the value, such as 'pen' or 3",
+    "TUPLE": "compare the columns one by one: a > 1 OR (a = 1 AND b > 2); IN and = take several at once",
+    "VALUES": "put the rows into a file: CREATE TABLE t (id INT, name STRING) FROM FILES (path 'rows.csv')",
     "INTERSECT": "write WHERE x IN (SELECT y FROM table), or join the streams: a [RANGE 1 HOUR] JOIN b ...",
     "EXCEPT": "write WHERE x NOT IN (SELECT y FROM table), or LEFT JOIN a stream and test that its key IS NULL",
 }

@@ -258,7 +258,7 @@ def _alter(
             "ALTER SYSTEM SET strategy = 'bfs', ALTER QUERY name SET strategy = 'bfs', "
             "or ALTER STREAM name RESET FRONTIER"
         )
-        reader.expect("QUERY", hint=hint)
+        reader.expect("QUERY", hint=other_systems.ALTERED.get(reader.word(), hint))
         query = reader.name("the query's name")
         if reader.accept("MIGRATE"):
             return _migrate(reader, offset, query)
@@ -381,6 +381,8 @@ def _show(reader: Reader, offset: int) -> statements.Show:
     reader.expect("SHOW")
     for what in SHOWN:
         if reader.accept(what):
+            if reader.word() in ("IN", "FROM", "LIKE"):
+                reader.fail("the statement should end here", hint=f"write SHOW {what}: all names are in one catalog")
             return statements.Show(reader.text, offset, what)
     reader.fail(
         f"expected {', '.join(SHOWN[:-1])} or {SHOWN[-1]}",

@@ -75,6 +75,7 @@ _CLAUSES = (
     "laterals",
     "windows",
 )
+_BOUNDS = ("window_start", "window_end", "rowtime")
 #: The plans of named queries, as a mapping or a function.
 Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
 #: Bind an expression of SELECT; take in a column that * brings.
@@ -178,7 +179,7 @@ def _bind_nested(tree: exp.Expr, env: Environment) -> Node:
 def _bind_query(tree: exp.Expr, env: Environment) -> Node:
     for clause, value in tree.args.items():
         if value and clause not in _CLAUSES:
-            name = clause.strip("_").replace("_", " ").upper()
+            name = {"sample": "TABLESAMPLE"}.get(clause, clause.strip("_").replace("_", " ").upper())
             raise NotSupported(
                 f"{name} is not supported",
                 span=place(value if isinstance(value, exp.Expr) else tree),
@@ -240,7 +241,11 @@ def _with(tree: exp.Expr, env: Environment) -> Environment:
     if with_ is None:
         return env
     if with_.args.get("recursive"):
-        raise NotSupported("WITH RECURSIVE is not supported", span=place(with_))
+        raise NotSupported(
+            "WITH RECURSIVE is not supported",
+            span=place(with_),
+            hint="a rule can raise an event that it reacts to itself: CREATE RULE ... DO RAISE EVENT ...",
+        )
     for cte in with_.expressions:
         node = _bind_nested(cte.this, env)
         columns = [column.name for column in cte.args["alias"].columns]
@@ -290,6 +295,8 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
         node = _consecutive(select, env, modifiers)
         return node if distinct is None else nodes.Distinct(node, 0)
     grouped = modifiers is not None or is_grouped(select, env, known)
+    if modifiers is None and (having := select.args.get("having")) is not None:
+        _check_having(select, having, known)
     source = bind_from(select, env, aggregated=grouped or distinct is not None)
     for item in source.streams:
         if item.call is not None and distinct is not None:
@@ -304,6 +311,15 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
         node = _grouped(select, source, env, modifiers)
         return node if distinct is None else nodes.Distinct(node, 0)
     return _plain(select, source, env, distinct=distinct is not None)
+
+
+def _check_having(select: exp.Select, having: exp.Having, known: ExpressionBinder) -> None:
+    """Refuse HAVING that tests tuples."""
+    parts = (part for item in (*select.expressions, having) for part in item.walk())
+    if select.args.get("group") is None and not any(known.aggregate_name(part) is not None for part in parts):
+        raise NotSupported(
+            "HAVING needs GROUP BY or an aggregate", span=place(having.this), hint="write WHERE to test tuples"
+        )
 
 
 def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bool) -> Node:
@@ -443,6 +459,7 @@ def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept
                 outputs.append((unique(name, taken), accept(item, expr)))
             continue
         alias = item.alias if isinstance(item, exp.Alias) else ""
+        _check_aliases(item, select, source)
         if alias.startswith("__"):
             raise NameFault(f"{alias!r}: names that begin with '__' are reserved", span=place(item))
         expr = bind_item(item.this if isinstance(item, exp.Alias) else item)
@@ -454,6 +471,23 @@ def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept
     if not outputs:
         raise SyntaxFault("SELECT names no columns", span=place(select), hint="EXCEPT leaves out all of them")
     return tuple(outputs)
+
+
+def _check_aliases(item: exp.Expr, select: exp.Select, source: Source) -> None:
+    """Refuse a name that another column of SELECT gives."""
+    for column in item.find_all(exp.Column):
+        name = column.name.lower()
+        others = (
+            other for other in select.expressions if other is not item and isinstance(other, exp.Alias) and other.alias
+        )
+        written = next((other for other in others if other.alias.lower() == name), None)
+        if written is not None and len(column.parts) == 1 and not source.scope.has(name) and name not in _BOUNDS:
+            raise NameFault(
+                f"{column.name!r} is a name that SELECT gives, and its other columns cannot read it",
+                span=place(column),
+                hint="write its expression again, or name it in a sub-query: FROM (SELECT *, ... AS "
+                f"{column.name} FROM ...)",
+            )
 
 
 def _starred(item: exp.Expr, source: Source) -> list[tuple[str, Expr]]:

@@ -146,7 +146,8 @@ class ExpressionBinder:
                 raise NotSupported(
                     "ANY and ALL are not supported here",
                     span=place(node),
-                    hint="write several conditions with OR; = ANY (SELECT ...) and <> ALL (SELECT ...) are allowed",
+                    hint="write x > (SELECT max(y) FROM table) for > ALL, min for > ANY; = ANY (SELECT ...) and <> ALL "
+                    "(SELECT ...) are allowed",
                 )
         if operator in ("and", "or"):
             return chain(operator, [self.predicate(term) for term in terms_of(node)])
