@@ -9,7 +9,7 @@ from headrace.model.qos import METRICS, Metric, Qos, Strictness, format_percenti
 
 
 class PromiseCheck(Struct, frozen=True):
-    """One promise beside what is observed, in the unit of the promise (microseconds, bytes, results per second, a ratio)."""
+    """One promise beside what is observed, in the unit of the promise: microseconds, bytes, results per second or 1."""
 
     measure: Metric
     strictness: Strictness

@@ -436,8 +436,8 @@ def _run(tokens_: Sequence[Token], work: Callable[[Any], list[exp.Expr]]) -> lis
     except (QueryError, ParseError) as error:
         phrase = other_systems.find_phrase(tokens_)
         if phrase is not None:
-            first, hint = phrase
-            raise NotSupported(f"{first.text.upper()} is not supported here", span=span_of(first), hint=hint) from error
+            words, first, hint = phrase
+            raise NotSupported(f"{words} is not supported here", span=span_of(first), hint=hint) from error
         if isinstance(error, QueryError):
             raise
         span = error.span if isinstance(error, PlacedError) else span_of(tokens_[0])

@@ -92,7 +92,7 @@ STATEMENTS = {
     "VALUES": "push rows from Python with session.push(stream, rows), or read them FROM FILES (path 'data')",
     "TABLE": "write SELECT * FROM name",
     "HELP": "at the prompt, \\help lists all statements",
-    "COMMENT": "write -- comment in the script, which is kept with the statement",
+    "COMMENT": "write -- comment in the script",
     "FROM": "write SELECT first: SELECT item FROM bids; for several sinks, one CREATE QUERY each: equal parts run once",
     "CALL": "write CREATE RULE name ON event DO CALL PYTHON 'module:function', or call a function in SELECT",
     "WITH": "write WITH before SELECT: WITH name AS (SELECT ...) SELECT ...",
@@ -151,7 +151,7 @@ ALTERED = {
     "TABLE": "create it again: CREATE OR REPLACE TABLE name (column TYPE, ...) FROM KIND (options)",
     "VIEW": "create it again: CREATE OR REPLACE VIEW name AS SELECT ...",
     "DATABASE": _ONE_CATALOG,
-    "FUNCTION": "drop it and create it again: DROP FUNCTION name; CREATE FUNCTION name(INT) RETURNS INT FROM PYTHON ...",
+    "FUNCTION": "create it again: DROP FUNCTION name; CREATE FUNCTION name(INT) RETURNS INT FROM PYTHON ...",
     "MATERIALIZED": "write CREATE OR REPLACE QUERY name AS SELECT ...",
 }
 
@@ -320,15 +320,19 @@ PHRASES = {
     ("WINDOW", "TUMBLING"): _TUMBLING,
     ("WINDOW", "HOPPING"): _HOPPING,
     ("WINDOW", "SESSION"): _SESSION,
-    ("LATERAL", "("): "write a JOIN with ON; of an aggregate: JOIN (SELECT id, max(x) AS x FROM s [RANGE 1 MINUTE] GROUP "
+    (
+        "LATERAL",
+        "(",
+    ): "write a JOIN with ON; of an aggregate: JOIN (SELECT id, max(x) AS x FROM s [RANGE 1 MINUTE] GROUP "
     "BY id) AS m ON m.id = a.id",
     ("LATERAL", "TABLE"): "write a JOIN with ON",
     ("CROSS", "APPLY"): "write a JOIN with ON, or CROSS JOIN UNNEST(xs) AS u(x) for the elements of an array",
     ("OUTER", "APPLY"): "write a LEFT JOIN with ON, or LEFT JOIN UNNEST(xs) AS u(x) ON TRUE",
-    ("MINUS", "SELECT"): "write WHERE x NOT IN (SELECT y FROM table), or LEFT JOIN a stream and test that its key IS NULL",
-    ("OF", "TIMESTAMP"): _NO_PAST,
-    ("VERSION", "AS"): _NO_PAST,
-    ("OF", "VERSION"): _NO_PAST,
+    (
+        "MINUS",
+        "SELECT",
+    ): "write WHERE x NOT IN (SELECT y FROM table), or LEFT JOIN a stream and test that its key IS NULL",
+    ("AS", "OF"): _NO_PAST,
     ("FOR", "SYSTEM_TIME"): "write JOIN table FOR SYSTEM_TIME AS OF stream.at AS t ON stream.id = t.id",
     ("TOP", NUMBER): "write LIMIT 10 at the end of the query",
     ("HOPPING", "("): _HOPPING,
@@ -376,19 +380,20 @@ EXPRESSIONS = {
     "FUNCTION ... FROM PYTHON",
     "PLACEHOLDER": "statements have no parameters: write the value, such as 'pen' or 3",
     "PARAMETER": "statements have no parameters: write the value, such as 'pen' or 3",
-    "TUPLE": "compare the columns one by one: a > 1 OR (a = 1 AND b > 2); IN and = take several at once",
+    "TUPLE": "compare the columns one by one: a > 1 OR (a = 1 AND b > 2); IN takes several at once",
     "VALUES": "put the rows into a file: CREATE TABLE t (id INT, name STRING) FROM FILES (path 'rows.csv')",
     "INTERSECT": "write WHERE x IN (SELECT y FROM table), or join the streams: a [RANGE 1 HOUR] JOIN b ...",
     "EXCEPT": "write WHERE x NOT IN (SELECT y FROM table), or LEFT JOIN a stream and test that its key IS NULL",
 }
 
 
-def find_phrase(tokens: Sequence[Token]) -> tuple[Token, str] | None:
-    """Return where the first phrase of another system starts among the tokens of a SELECT, and the hint for it."""
+def find_phrase(tokens: Sequence[Token]) -> tuple[str, Token, str] | None:
+    """Return the first phrase of another system among the tokens of a SELECT: its words, its start, and the hint."""
     words = [_WORDS.get(token.token_type, token.text.upper()) for token in tokens]
     for token, phrase in zip(tokens, pairwise(words), strict=False):
         if phrase in PHRASES:
-            return token, PHRASES[phrase]
+            shown = " ".join(phrase) if all(word[:1].isalpha() for word in phrase) else token.text.upper()
+            return shown, token, PHRASES[phrase]
     return None
 
 

@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from headrace.model.expressions.expression import Column, Expr, columns, conjunction, conjuncts, rebuilt, substitute
 from headrace.model.schema import HIDDEN
-from headrace.model.types import Type
 from headrace.optimizer.narrowing import is_base
 from headrace.optimizer.rules.push_down_filters import counts_rows, splits_windows
 from headrace.optimizer.rules.push_down_projections import depends_on_order

@@ -7,8 +7,8 @@ from pathlib import Path
 from headrace.control.observation import QueryObservation
 from headrace.control.promise_checks import promise_checks
 from headrace.control.suspension import has_must
-from headrace.engine.statistics import QueryStatistics
 from headrace.driver.waiting_times import Burstiness
+from headrace.engine.statistics import QueryStatistics
 from headrace.model.qos import Strictness, qos_of
 from headrace.model.time import SECOND
 from headrace.session import Listing, Session

@@ -1,7 +1,8 @@
 """Lines of CSV and JSON text turned into rows, with bad lines set aside.
 
-One record is one line. The Arrow readers do the work while a block is well-formed; a block in which they find fault is
-read again line by line. Both ways accept the same records, so where blocks are cut does not show.
+One record is one line. The Arrow readers do the work while a block is well-formed. A block in which they find fault is
+cut in halves, and these again, until few lines are left beside the malformed one: only these are read line by line.
+Both ways accept the same records, so where blocks are cut does not show.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ BLOCK = 4 << 20
 NEWLINE = b"\n"
 _QUOTE = 0x22
 _NOT_JSON = (b"NaN", b"Inf")  # Arrow takes them for numbers, JSON does not have them
+
+#: So many lines are read one by one; and so often a block is cut in halves, because lines are malformed.
+_FEW_LINES, _MOST_FAULTS = 128, 32
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -105,14 +109,48 @@ def blocks(
 
 def parse(lines: Lines, schema: Schema, form: Form) -> Parsed:
     """Turn lines into rows of `schema`."""
-    match form:
-        case Csv():
-            raw = _csv_block(lines, schema, form)
-        case Json():
-            raw = _json_block(lines, schema)
-    if raw is None:
-        return parse_each(lines, schema, form)
-    return _typed(lines, raw, np.arange(len(lines.starts), dtype=np.int64), [], schema)
+    return _Blocks(schema, form).parse(lines)
+
+
+class _Blocks:
+    """Reads blocks of lines as a whole where that is possible."""
+
+    def __init__(self, schema: Schema, form: Form) -> None:
+        self._schema, self._form = schema, form
+        self._faults = 0
+
+    def parse(self, lines: Lines) -> Parsed:
+        raw = self._block(lines)
+        count = len(lines.starts)
+        if raw is not None:
+            return _typed(lines, raw, np.arange(count, dtype=np.int64), [], self._schema)
+        self._faults += 1
+        if count <= _FEW_LINES or self._faults > _MOST_FAULTS or not _has_blocks(self._schema, self._form):
+            return parse_each(lines, self._schema, self._form)
+        half = count // 2
+        parts = [self.parse(_part(lines, start, stop)) for start, stop in ((0, half), (half, count))]
+        shift = int(lines.starts[half])
+        return Parsed(
+            pl.concat([part.rows for part in parts]),
+            np.concatenate([parts[0].positions, parts[1].positions + shift]),
+            [*parts[0].bad, *((line + half, why) for line, why in parts[1].bad)],
+        )
+
+    def _block(self, lines: Lines) -> pl.DataFrame | None:
+        match self._form:
+            case Csv():
+                return _csv_block(lines, self._schema, self._form)
+            case Json():
+                return _json_block(lines, self._schema)
+
+
+def _part(lines: Lines, start: int, stop: int) -> Lines:
+    """Return some of the lines; the first part begins where all of them do."""
+    begin = int(lines.starts[start]) if start else 0
+    end = int(lines.starts[stop]) if stop < len(lines.starts) else len(lines.data)
+    return Lines(
+        lines.data[begin:end], lines.begin + begin, lines.starts[start:stop] - begin, lines.ends[start:stop] - begin
+    )
 
 
 def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
@@ -249,7 +287,7 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
         return None
     if not _is_utf8(lines.data):
         return None
-    if not all(isinstance(field.type, Type) for field in schema):
+    if not _has_blocks(schema, Json()):
         return None
     # Moments are written as text or as whole microseconds; one block mostly has one of them.
     for moments in (pa.large_string(), pa.int64()):
@@ -268,6 +306,11 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
             continue
         return _from_arrow(table) if table.num_rows == len(lines.starts) else None
     return None
+
+
+def _has_blocks(schema: Schema, form: Form) -> bool:
+    """Return whether whole blocks can be read: of JSON with nested values or DECIMALs each line is read by itself."""
+    return isinstance(form, Csv) or all(isinstance(field.type, Type) for field in schema)
 
 
 def _is_utf8(data: bytes) -> bool:

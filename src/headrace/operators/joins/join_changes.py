@@ -48,7 +48,7 @@ class JoinChanges(Pairing, frozen=True, tag="join_changes"):
 
 
 class _Fresh(NamedTuple):
-    """Tuples that the frontier has just passed, sorted by key, and the instant of the first pair of each (END: none)."""
+    """Tuples that the frontier has just passed, sorted by key, and the instant of the first pair of each, or END."""
 
     rows: pl.DataFrame
     first: Ints
@@ -143,9 +143,7 @@ class _JoinChanges(TwoSides[SortedSide]):
         arranged = gather(arranged, np.argsort(arranged[KEY].to_numpy(), kind="stable"))
         return _Fresh(arranged, np.full(arranged.height, END, np.int64))
 
-    def _meet_stored(
-        self, port: int, new: _Fresh, inserts: list[pl.DataFrame], deletes: list[pl.DataFrame]
-    ) -> None:
+    def _meet_stored(self, port: int, new: _Fresh, inserts: list[pl.DataFrame], deletes: list[pl.DataFrame]) -> None:
         """Pair tuples with rows of the other side; take back those of its rows that came out padded."""
         other = 1 - port
         for chunk, start, stop in self._sides[other].meeting(new.rows[KEY].to_numpy()):

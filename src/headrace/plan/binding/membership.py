@@ -102,9 +102,7 @@ class Memberships:
         """Return the table of a sub-query, its columns in its scope, and their names beside those of the tuple."""
         item = select.args["from_"].this
         if not isinstance(item, exp.Table) or unions_of(item):
-            raise NotSupported(
-                f"{what} reads one stored table", span=place(item) or place(select), hint=_FORM
-            )
+            raise NotSupported(f"{what} reads one stored table", span=place(item) or place(select), hint=_FORM)
         name = ".".join(part.name for part in item.parts)
         table = self._catalog.find(name, span=place(item.this))
         if isinstance(table, Table) and table.origin is not None:

@@ -78,9 +78,9 @@ def value_of(select: exp.Select, env: Environment) -> tuple[tuple[AggregateCall,
     alone.set("where", None)
     plan = env.bind_query(alone, replace(env, on_tables=True, ctes={}))
     match plan:
-        case nodes.Project(
-            input=nodes.Aggregate(input=nodes.Scan(), keys=(), calls=calls), columns=((_, value),)
-        ) if columns(value) <= {call.name for call in calls}:
+        case nodes.Project(input=nodes.Aggregate(input=nodes.Scan(), keys=(), calls=calls), columns=((_, value),)) if (
+            columns(value) <= {call.name for call in calls}
+        ):
             return calls, value
         case _:
             raise NotSupported("this sub-query for a value is not supported", span=place(select), hint=_FORM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import polars as pl
@@ -12,8 +13,8 @@ import pytest
 from headrace.catalog.definitions import Connector, Stream, Timing
 from headrace.connectors.files.source import FilesSource
 from headrace.connectors.files.tables import infer_schema
-from headrace.connectors.formats import columnar
-from headrace.connectors.formats.text import Csv, lines_of, parse_each
+from headrace.connectors.formats import columnar, text
+from headrace.connectors.formats.text import Csv, Json, Lines, Parsed, lines_of, parse, parse_each
 from headrace.errors import SourceFault
 from headrace.model.schema import Field, Schema
 from headrace.model.types import Type
@@ -32,6 +33,37 @@ def test_a_carriage_return_inside_a_line_makes_the_record_bad() -> None:
     parsed = parse_each(lines_of([b"1,a", b'2,"b"x\r,c', b"3,d"]), SCHEMA, Csv(("k", "name"), ",", ""))
     assert parsed.rows["k"].to_list() == [1, 3]
     assert [why for _, why in parsed.bad] == ["a carriage return stands inside the line"]
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 3, 60])
+def test_a_malformed_line_leaves_the_lines_around_it_to_the_reader_of_blocks(
+    wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(wrong)
+    damaged = [b'{"k": 1', b"[]", b'{"k": "x", "name": "y"}', b'{"k": 1, "name": "\xff"}', b'{"k": 9999999999}']
+    for form, good, bad in (
+        (Json(), lambda i: b'{"k": %d, "name": "n"}' % i, damaged),
+        (Csv(("k", "name")), lambda i: b"%d,n" % i, [b'1,"a', b"1", b"x,y", b"1,\xff"]),
+    ):
+        records = [good(i) for i in range(3000)]
+        for place in draw.sample(range(3000), wrong):
+            records[place] = draw.choice(bad)
+        lines = lines_of(records)
+        each = parse_each(lines, SCHEMA, form)
+        counted: list[int] = []
+
+        def count(part: Lines, schema: Schema, form: Json | Csv, counted: list[int] = counted) -> Parsed:
+            counted.append(len(part.starts))
+            return parse_each(part, schema, form)
+
+        monkeypatch.setattr(text, "parse_each", count)
+        parsed = parse(lines, SCHEMA, form)
+        monkeypatch.undo()
+        assert parsed.rows.equals(each.rows)
+        assert parsed.positions.tolist() == each.positions.tolist()
+        assert sorted(parsed.bad) == sorted(each.bad)
+        assert len(parsed.bad) == wrong
+        assert sum(counted) <= (128 * wrong if wrong < 4 else 3000)
 
 
 def test_an_arrow_file_with_damaged_texts_is_a_fault(tmp_path: Path) -> None:

@@ -36,7 +36,9 @@ SMALLER = Call("<", (Column("v", Type.BIGINT), Column("w", Type.BIGINT)), Type.B
 def rows(number: str) -> st.SearchStrategy[list[tuple[int, dict[str, Any]]]]:
     key, text = st.sampled_from([1, 1, 2, None]), st.sampled_from(["a", "b"])
     values = st.fixed_dictionaries({"k": key, "s": text, number: st.integers(0, 3)})
-    return st.lists(st.tuples(st.integers(0, 12), values), max_size=7).map(lambda drawn: sorted(drawn, key=lambda r: r[0]))
+    return st.lists(st.tuples(st.integers(0, 12), values), max_size=7).map(
+        lambda drawn: sorted(drawn, key=lambda r: r[0])
+    )
 
 
 def page(schema: Schema, fed: list[tuple[int, dict[str, Any]]]) -> Page:

@@ -202,8 +202,8 @@ class ExpressionBinder:
             raise NotSupported(
                 "a sub-query for a value stands in WHERE, or in a SELECT without aggregates",
                 span=place(node),
-                hint="compare results of an aggregate in an outer query: SELECT ... FROM (SELECT ... GROUP BY ...) AS g "
-                "WHERE g.n > (SELECT ...)",
+                hint="compare results of an aggregate in an outer query: "
+                "SELECT ... FROM (SELECT ... GROUP BY ...) AS g WHERE g.n > (SELECT ...)",
             )
         return self.member(node)
 
