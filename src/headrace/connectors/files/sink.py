@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import polars as pl
 
@@ -27,7 +27,14 @@ from headrace.storage.location import ObjectPath, absolute, location
 from headrace.storage.storage import OBJECTS
 
 FORMATS = ("parquet", "csv", "json")
-OPTIONS = ("path", "format", "roll_bytes", "roll_interval", "partition_by", "keep")
+OPTIONS = ("path", "format", "compression", "roll_bytes", "roll_interval", "partition_by", "keep")
+#: The codecs of Parquet. The lowest level of zstd takes two thirds of the time of the usual one, for files as small.
+CODECS: dict[str, tuple[Literal["zstd", "snappy", "lz4", "uncompressed"], int | None]] = {
+    "zstd": ("zstd", 1),
+    "snappy": ("snappy", None),
+    "lz4": ("lz4", None),
+    "none": ("uncompressed", None),
+}
 #: Results wait until there are enough for a file if one of these is given.
 _ROLLING = ("roll_bytes", "roll_interval", "partition_by")
 _STAGING = "_staging"
@@ -44,6 +51,7 @@ class Target:
     directory: Path
     format: str
     is_rolling: bool  # whether results of several micro-batches make one file
+    codec: str = "zstd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +69,15 @@ def target(connector: Connector) -> Target:
     form = str(connector.options.get("format", "parquet"))
     if form not in FORMATS:
         raise NameFault(f"FILES cannot write format {form!r}", hint=near(form, FORMATS))
+    codec = str(connector.options.get("compression", "zstd")).lower()
+    if "compression" in connector.options and form != "parquet":
+        raise NameFault(f"FILES: format {form!r} has no compression", hint="leave it out, or write format 'parquet'")
+    if codec not in CODECS:
+        raise NameFault(f"FILES cannot compress by {codec!r}", hint=near(codec, CODECS))
     roll_of(connector)
     keep_of(connector)
     is_rolling = not connector.options.keys().isdisjoint(_ROLLING)
-    return Target(path, form, is_rolling)
+    return Target(path, form, is_rolling, codec)
 
 
 def roll_of(connector: Connector) -> Roll:
@@ -220,7 +233,8 @@ class FilesSink:
 
     def _encode(self, rows: pl.DataFrame, file: BinaryIO) -> None:
         if self._target.format == "parquet":
-            rows.write_parquet(file)
+            codec, level = CODECS[self._target.codec]
+            rows.write_parquet(file, compression=codec, compression_level=level)
             return
         rows = rows.with_columns(
             [

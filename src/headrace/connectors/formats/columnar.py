@@ -29,8 +29,7 @@ _UNREADABLE = (
 
 def groups(path: str, form: str) -> tuple[int, ...]:
     """Return the row counts of the parts of a file that are stored together."""
-    changed = 0 if is_object_url(path) else os.stat(path).st_mtime_ns  # objects are not changed
-    return _groups(path, form, changed)
+    return _groups(path, form, _changed(path))
 
 
 def columns_of(path: str, form: str) -> pa.Schema:
@@ -59,17 +58,35 @@ def read_rows(
             first += count
             continue
         if first < end and first + count > begin:
-            position = first
-            for batch in _batches(path, form, i, names):
-                low, high = max(begin - position, 0), min(end - position, batch.num_rows)
-                if low < high:
-                    with _Naming(path):
-                        frame = _frame(batch.slice(low, high - low))
-                    yield position + low, frame
-                position += batch.num_rows
-                if position >= end:
-                    break
+            low, high = max(begin - first, 0), min(end - first, count)
+            for position, frame in _group(path, form, i, names, (first, low, high)):
+                yield first + position, frame
         first += count
+
+
+def _group(
+    path: str, form: str, number: int, names: list[str], span: tuple[int, int, int]
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """Yield (place, rows) of a group: from one place up to another; the group begins at a row of the file."""
+    first, begin, end = span
+    if form == "parquet" and _is_plain(path, number, tuple(names), _changed(path)):
+        with _Naming(path):
+            rows = pl.scan_parquet(path, low_memory=True).slice(first + begin, end - begin).select(names).collect()
+            if rows.height != end - begin:
+                raise ValueError(f"{rows.height} rows instead of {end - begin}")
+        for place in range(0, rows.height, PIECE):
+            yield begin + place, rows[place : place + PIECE]
+        return
+    position = 0
+    for batch in _batches(path, form, number, names):
+        low, high = max(begin - position, 0), min(end - position, batch.num_rows)
+        if low < high:
+            with _Naming(path):
+                frame = _frame(batch.slice(low, high - low))
+            yield position + low, frame
+        position += batch.num_rows
+        if position >= end:
+            break
 
 
 def check_columns(path: str, form: str, schema: Schema) -> None:
@@ -131,6 +148,38 @@ def _groups(path: str, form: str, changed: int) -> tuple[int, ...]:
         with mapped(path) as file:
             reader = pa.ipc.open_file(file)
             return tuple(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+
+
+def _changed(path: str) -> int:
+    """Return when a file was changed; objects are not."""
+    return 0 if is_object_url(path) else os.stat(path).st_mtime_ns
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_plain(path: str, group: int, names: tuple[str, ...], changed: int) -> bool:
+    """Return whether Polars reads a group of a Parquet file itself, in half the time of Arrow.
+
+    It does where it gives the same columns, of simple types, and where the group is small enough to be in memory.
+    """
+    if is_object_url(path) or not names:
+        return False
+    try:
+        meta = metadata(path)
+        if meta.row_group(group).total_byte_size > _LARGEST_GROUP:
+            return False
+        theirs, ours = pl.Schema(meta.schema.to_arrow_schema()), pl.read_parquet_schema(path)
+    except _UNREADABLE:
+        return False  # who reads it says so
+    return all(name in ours and ours[name] == theirs.get(name) and _is_simple(ours[name]) for name in names)
+
+
+def _is_simple(dtype: pl.DataType) -> bool:
+    return isinstance(dtype, _SIMPLE)
+
+
+_SIMPLE = (pl.Boolean, pl.Int32, pl.Int64, pl.Float32, pl.Float64, pl.String, pl.Date, pl.Datetime)
+#: Of larger groups (bytes before compression) only parts are in memory.
+_LARGEST_GROUP = 64 << 20
 
 
 def _batches(path: str, form: str, group: int, names: list[str]) -> Iterator[pa.RecordBatch]:
