@@ -241,6 +241,22 @@ def test_parcels_of_keys_are_moved_by_a_statement(visitor: Visitor, traffic: Ser
     assert [parcel, other] in [[str(row[1]), str(row[3])] for row in rows]
 
 
+def test_a_heavy_parcel_of_a_join_is_split_and_shown(visitor: Visitor):
+    page = visitor.page
+    visitor.enter("/parcels")
+    mine = page.locator("[data-parcels=slow]").first
+    first = mine.locator("[data-parcel]").first
+    first.wait_for()
+    parcel = first.get_attribute("data-parcel")
+    mine.locator(f"[data-parcel='{parcel}'] input").check()
+    mine.locator("select").select_option("all")
+    mine.locator("button:has-text('Move')").click()
+    assert page.inner_text("[data-statement]") == f"MOVE PARCELS {parcel} OF slow TO ALL BUCKETS;"
+    page.click("dialog button:has-text('Run')")
+    page.wait_for_selector("[data-parcels=slow] [data-split='1']")
+    assert "split over 0, 1" in page.inner_text(f"[data-parcels=slow] [data-parcel='{parcel}'][data-bucket='0 1']")
+
+
 def test_a_plan_is_a_picture_before_the_query_runs(visitor: Visitor):
     page = visitor.page
     write(visitor, "SELECT segment, count(*) AS n FROM probes [RANGE 1 SECOND] WHERE speed > 10 GROUP BY segment;")

@@ -5,6 +5,7 @@ export interface Parcel {
   bucket: number;
   rate: number;
   share: number; // of the tuples of its queries
+  split: number[]; // the buckets that have it, if it is in several
 }
 
 export interface Group {
@@ -18,7 +19,7 @@ export interface Group {
 
 export function groupsOf(rows: unknown[][]): Group[] {
   const groups: Group[] = [];
-  for (const [queries, parcel, total, bucket, rate, share, moves] of rows) {
+  for (const [queries, parcel, total, bucket, rate, share, moves, split] of rows) {
     const name = String(queries);
     // a group lists its parcels once, the heaviest first
     const before = groups.findLast((group) => group.name === name);
@@ -34,7 +35,13 @@ export function groupsOf(rows: unknown[][]): Group[] {
     };
     if (!goesOn) groups.push(group);
     if (typeof parcel === "number" && typeof bucket === "number")
-      group.parcels.push({ number: parcel, bucket, rate: Number(rate), share: Number.parseFloat(String(share)) / 100 || 0 });
+      group.parcels.push({
+        number: parcel,
+        bucket,
+        rate: Number(rate),
+        share: Number.parseFloat(String(share)) / 100 || 0,
+        split: split ? String(split).split(", ").map(Number) : [],
+      });
   }
   return groups;
 }
