@@ -110,7 +110,14 @@ class Totals:
             self._vertices[name].peak = max(peak, self._vertices[name].peak)
 
     def _count_once(self, reports: Sequence[Report], running: Running) -> None:
-        """Count the tuples that joins in a grid take once, although several cells have taken them."""
+        """Count tuples once that several buckets have taken: of joins in a grid, and of heavy keys that are split."""
+        copies = [task.copies for report in reports for task in report.tasks if task.copies]
+        if copies:
+            keyed = placement_of(running).keyed.readers()
+            for route, count in (item for some in copies for item in some.items()):
+                for reader, _ in keyed.get(route, ()):
+                    if reader in self._vertices:
+                        self._vertices[reader].tuples_in -= count
         taken = merged_boxes(report.boxes for report in reports)
         if not taken:
             return

@@ -44,7 +44,7 @@ from headrace.worker.router import Router
 from headrace.worker.set_aside import SAMPLES, as_texts, bad_records, late_records
 from headrace.worker.source_needs import Needed
 from headrace.worker.task_times import TaskTimes, leave_times, without_times
-from headrace.worker.wire import Control, Kind, ParcelCounts, Row, Stage, TaskCounts, encode
+from headrace.worker.wire import Control, Kind, Row, Stage, TaskCounts, encode
 
 #: Tuples gathered for a route before they go to the buckets, and the most that one page holds.
 PAGE_TUPLES = 128 * 1024
@@ -170,7 +170,7 @@ class Ingest:
             self._advance(bounds, lanes, work, newest, statistics)
         yield from router.flush()
         control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes, begun=stints)
-        yield from self._controls(task, control, counts, router.parcels(), began)
+        yield from self._controls(task, control, counts, router, began)
 
     def _hold(self, work: Work) -> list[Slice | Skipped]:
         with attributed_to_readers(work.stream, self.running):
@@ -325,7 +325,7 @@ class Ingest:
         task: Task,
         control: Control,
         counts: dict[str, StreamCounts],
-        parcels: dict[str, ParcelCounts],
+        router: Router,
         began: int,
     ) -> Iterator[Row]:
         """Yield a control for each bucket; the first one carries the counts of the task, as the driver adds them up."""
@@ -336,7 +336,8 @@ class Ingest:
             vertices=without_times(observed.vertices),
             guards=[] if self.guards is None else self.guards.report(observed),
             shed=self._shed(observed),
-            parcels=parcels,
+            parcels=router.parcels(),
+            copies=router.copies,
         )
         if self.notes is not None:
             vertices = {name: vertex.busy_ns for name, vertex in observed.vertices.items()}

@@ -69,6 +69,7 @@ class Router:
         self._by_hash = places_among(buckets, self._in_use)
         self._is_counting = counts
         self._counts: dict[str, npt.NDArray[np.int64]] = {}  # by parcel
+        self.copies: dict[VertexId, int] = {}  # tuples of split parcels that were sent more than once, by route
 
     def add(self, origin: VertexId, page: Page) -> None:
         """Add a page of a vertex to all of its routes; it has none if every query that reads it is being stopped."""
@@ -164,6 +165,8 @@ class Router:
             if self._is_counting:
                 self._count(name, hashes)
             chosen, places = self._places(name, hashes, table)
+            if chosen is not None and len(chosen) > len(hashes):
+                self.copies[name] = self.copies.get(name, 0) + len(chosen) - len(hashes)
             for bucket, part in divide(rows if chosen is None else rows[chosen], places, self._buckets):
                 yield (bucket,), part
 

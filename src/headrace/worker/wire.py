@@ -125,6 +125,7 @@ class TaskCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     guards: list[GuardSeen] = []  # with what they dropped in this task
     shed: list[ShedSeen] = []  # to keep promises
     parcels: dict[str, ParcelCounts] = {}  # by route, now and then
+    copies: dict[str, int] = {}  # by route: how often tuples of split parcels were sent beyond the first time
     busy_ns: int = 0
 
 

@@ -87,6 +87,9 @@ def test_the_work_for_one_key_is_divided_and_gathered_again(tmp_path: Path) -> N
         assert sorted(held(session)) == [2, 2, 2, 42]  # the other stream's rows are everywhere
         push(session, 2)
         assert step(session) == [12, 12, 12, 12]
+        counted = session.statistics().vertices
+        (join,) = (counts for name, counts in counted.items() if name.startswith("join"))
+        assert join.tuples_in == 2 * 42, "a copy is no tuple of its own: costs and selectivities are those of tuples"
         assert say(session, "ALL BUCKETS") == "pairs: these parcels are in all buckets already"
         first = results(session)
     with Session(tmp_path, host="local", buckets=4) as session:
