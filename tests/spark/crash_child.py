@@ -16,6 +16,7 @@ from headrace.storage import owner
 MOVES = 12
 #: Queries whose keys may be in several buckets.
 JOINS = ("pairs", "triples")
+TREES = ("((x y) z)", "(x (y z))", "((x z) y)", "(x y z)")
 
 
 def change(session: Session, plan: str) -> None:
@@ -39,7 +40,7 @@ def replace(session: Session, script: str) -> None:
 def move(session: Session, queries: str) -> None:
     """Move parcels of these queries back and forth, a third of them at a time; change the number of buckets, too.
 
-    Joins have some in several buckets at a time.
+    Joins have some in several buckets at a time, and buckets of the join of three streams run different trees.
     """
     chance, deployment, began = random.Random(os.getpid()), session.deployment, session.statistics().batch
     wait_until(lambda: session.statistics().batch > began + 2, 60)
@@ -54,6 +55,10 @@ def move(session: Session, queries: str) -> None:
             splits = query in JOINS and chance.random() < 0.6
             where = "ALL BUCKETS" if splits else f"BUCKET {chance.choice(buckets)}"
             session.execute(f"MOVE PARCELS {parcels} OF {query} TO {where}")
+        if "triples" in queries:
+            tree, using = chance.choice(TREES), chance.choice(("MOVING STATE", "STEPWISE", "PARALLEL TRACK"))
+            some = ", ".join(map(str, chance.sample(buckets, len(buckets) // 2)))
+            session.execute(f"ALTER QUERY triples MIGRATE TO '{tree}' USING {using} IN BUCKETS {some}")
         wait_until(lambda: deployment.delivery.commands > before, 60)  # noqa: B023
 
 

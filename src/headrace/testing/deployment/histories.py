@@ -281,14 +281,17 @@ REFRESHED = History(
 PARCELS = ", ".join(map(str, range(128)))
 HOPS = COUNTS.replace("counts", "hops").replace("[RANGE 2 SECONDS]", "[RANGE 6 SECONDS SLIDE 2 SECONDS]")
 MOVED = History(
-    "parcels that change bucket or are in several, and buckets that come and go",
+    "parcels that change bucket or are in several, buckets that come and go, and different trees",
     (
         Execute(STREAMS + HOPS + PAIRS + TRIPLES),
         Push("s", FIRST),
         Push("t", FIRST),
         Execute(f"MOVE PARCELS {PARCELS} OF pairs TO BUCKET 1; MOVE PARCELS {PARCELS} OF hops TO BUCKET 1;"),
         Push("s", SECOND),
-        Execute(f"MOVE PARCELS {PARCELS} OF triples TO ALL BUCKETS; ALTER SYSTEM SET buckets = 3;"),
+        Execute(
+            f"MOVE PARCELS {PARCELS} OF triples TO ALL BUCKETS; ALTER SYSTEM SET buckets = 3; "
+            "ALTER QUERY triples MIGRATE TO '(x (y z))' USING STEPWISE WITHIN '1 us' IN BUCKET 1;"
+        ),
         Push("t", SECOND),
         Execute(f"MOVE PARCELS {PARCELS} OF hops TO BUCKET 0; STOP QUERY pairs;"),
         Restart(),
