@@ -96,7 +96,7 @@ def binary(steps: list[Step]) -> int:
                 kept = element.rows.select("k", pl.col("v").alias("va"), "vb", TS, EXPIRY)
                 found += _rows(upper.on_page(0, Page(kept)))
             else:
-                upper.on_punctuation(0, element)
+                upper.on_element(0, element)
         return found
 
     for port, page in steps:

@@ -299,7 +299,7 @@ def emitted(spec: Detect, elements: list[tuple[int, Element]]) -> list[Page]:
     operator = spec.build()
     found: list[Page] = []
     for port, element in elements:
-        out = operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element)
+        out = operator.on_element(port, element)
         found += [each for each in out if isinstance(each, Page)]
     return found
 
@@ -346,9 +346,7 @@ def results(spec: Detect, elements: list[tuple[int, Element]], until: int, *, re
             operator = spec.build()
             operator.restore(state)
             assert held_by(operator) == held
-        for out in (
-            operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element)
-        ):
+        for out in operator.on_element(port, element):
             if isinstance(out, Page):
                 rows = rows_of_page(out.rows.iter_rows(named=True))
                 found.update(

@@ -364,6 +364,7 @@ class Catalog:
             time_column=None,
             skew=0,
             ahead=None,
+            **({} if parts.side is Side.LATE else {"mark": None, "delimited": ()}),
         )
 
 

@@ -18,7 +18,7 @@ from headrace.catalog.definitions import (
 from headrace.catalog.references import learn_references
 from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault
 from headrace.language.names import did_you_mean
-from headrace.language.syntax.names import FED, ConnectorClause
+from headrace.language.syntax.names import FED, ConnectorClause, Name
 from headrace.language.syntax.statements import (
     CreateAggregate,
     CreateEvent,
@@ -45,13 +45,7 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
     column = None
     if statement.time_column is not None:
         name = statement.time_column
-        field = next((field for field in schema if field.name.lower() == name.text.lower()), None)
-        if field is None:
-            raise NameFault(
-                f"column {name.text!r} does not exist in {statement.name.text}",
-                span=name.span,
-                hint=did_you_mean(name.text, schema.names),
-            )
+        field = _field(statement, name, schema)
         if field.type is not Type.TIMESTAMP:
             raise TypeFault(
                 f"column {field.name!r} is {field.type.value}, not TIMESTAMP",
@@ -67,7 +61,55 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
         column,
         statement.skew_us,
         statement.ahead_us,
+        mark=None if statement.mark is None else _mark(statement, statement.mark, schema),
+        delimited=_delimited(statement, schema),
     )
+
+
+def _mark(statement: CreateStream, name: Name, schema: Schema) -> str:
+    """Return the column that marks an end."""
+    field = _field(statement, name, schema)
+    if field.type not in (Type.BOOLEAN, Type.TIMESTAMP):
+        raise TypeFault(
+            f"column {field.name!r} is {field.type.value}: a mark is BOOLEAN or TIMESTAMP",
+            span=name.span,
+            hint="TRUE ends what is before the time of the record, a TIMESTAMP what is before that time",
+        )
+    if statement.time_column is not None and field.name.lower() == statement.time_column.text.lower():
+        raise NotSupported(
+            f"column {field.name!r} has the time of each record, so it cannot mark an end",
+            span=name.span,
+            hint="declare a column of its own for marks: done BOOLEAN",
+        )
+    return field.name
+
+
+def _delimited(statement: CreateStream, schema: Schema) -> tuple[str, ...]:
+    """Return the columns that a mark is about."""
+    names: list[str] = []
+    for name in statement.delimited:
+        field = _field(statement, name, schema)
+        if not isinstance(field.type, Type) or field.type in (Type.DOUBLE, Type.FLOAT):
+            raise TypeFault(
+                f"column {field.name!r} is {field.type.value}, which cannot delimit a stream",
+                span=name.span,
+                hint="name columns by which tuples are grouped or joined: numbers without fraction, texts, times",
+            )
+        if field.name in (*names, None if statement.mark is None else statement.mark.text):
+            raise NameFault(f"column {field.name!r} is named twice in PUNCTUATED BY", span=name.span)
+        names.append(field.name)
+    return tuple(names)
+
+
+def _field(statement: CreateStream, name: Name, schema: Schema) -> Field:
+    field = next((field for field in schema if field.name.lower() == name.text.lower()), None)
+    if field is None:
+        raise NameFault(
+            f"column {name.text!r} does not exist in {statement.name.text}",
+            span=name.span,
+            hint=did_you_mean(name.text, schema.names),
+        )
+    return field
 
 
 def _check_columns(statement: CreateStream | CreateTable, schema: Schema) -> None:

@@ -51,6 +51,9 @@ class Stream(Struct, frozen=True, tag="stream"):
     `ahead` bounds how far a timestamp may be ahead of the clock: None is AHEAD, unless the stream leads the clock from
     its beginning; END is no bound.
 
+    A record whose column `mark` is TRUE, or a time, is no tuple: it says that no more comes before its time, or before
+    that time, of the values that it has in the columns `delimited`.
+
     Pushed rows and raised events are in numbered files. Those with a number below `begin` are of an earlier stream of
     the same name, which was dropped.
     """
@@ -63,6 +66,8 @@ class Stream(Struct, frozen=True, tag="stream"):
     skew: int = 0
     ahead: int | None = None
     begin: int = 0
+    mark: str | None = None
+    delimited: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:

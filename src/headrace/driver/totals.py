@@ -26,7 +26,7 @@ from headrace.engine.statistics import (
 from headrace.graph.graph import Arc
 from headrace.model.time import MILLISECOND
 from headrace.operators.multijoin.seen import merged_boxes
-from headrace.operators.specs import MultiJoin
+from headrace.operators.specs import MultiJoin, Punctuate, Scan
 from headrace.storage.requests import added
 from headrace.worker.wire import GuardSeen, Report
 
@@ -66,6 +66,7 @@ class Totals:
         self._count_once(reports, running)
         self._forget_vertices(running)
         self._count_streams(reports)
+        self._count_contradictions(reports, running)
         queries = _with_results(before.queries, results, failed or {})
         shed = _add_shed(before.shed, reports, running)
         queries = _with_shed(queries, reports, shed)
@@ -133,6 +134,22 @@ class Totals:
             for task in report.tasks:
                 for name, counts in task.streams.items():
                     self._streams.setdefault(name, StreamCounts()).add(counts)
+
+    def _count_contradictions(self, reports: Sequence[Report], running: Running) -> None:
+        """Count tuples that came after the end of their key as late ones of their stream.
+
+        Each query that reads the stream with other columns finds the same ones.
+        """
+        late: dict[str, int] = {}
+        for query in running.queries:
+            scans = {vertex.id: vertex.spec.stream for vertex in query.graph if isinstance(vertex.spec, Scan)}
+            for vertex in query.graph:
+                if isinstance(vertex.spec, Punctuate) and (stream := scans.get(vertex.inputs[0])) is not None:
+                    found = sum(report.vertices[vertex.id].late for report in reports if vertex.id in report.vertices)
+                    late[stream] = max(found, late.get(stream, 0))
+        for stream, count in late.items():
+            if count:
+                self._streams.setdefault(stream, StreamCounts()).late += count
 
     def _stream_totals(self, reports: Sequence[Report], running: Running) -> dict[str, StreamStatistics]:
         units = {stream.name: unread_unit(stream.connector.kind) for query in running.known for stream in query.streams}

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 
 #: An element and when what it was made of arrived.
 Waiting: TypeAlias = tuple[Element, int]
@@ -40,7 +40,7 @@ class Buffer:
         for element in elements:
             if isinstance(element, Page):
                 tuples += len(element)
-            elif self._folds and self._elements and self._fold(element):
+            elif isinstance(element, Punctuation) and self._folds and self._elements and self._fold(element):
                 continue
             if self._cursors:
                 self._elements.append((element, arrived))
@@ -87,7 +87,10 @@ class Buffer:
         element, self.arrived = (
             self._carried[reader][0] if reader in self._carried else self._elements[self._cursors[reader] - self._first]
         )
-        if not isinstance(element, Page):
+        if isinstance(element, Completion):
+            self._pass(reader)
+            return element
+        if isinstance(element, Punctuation):
             self._pass(reader)
             while (
                 self._folds and (following := self.next(reader)) is not None and isinstance(following[0], Punctuation)

@@ -17,7 +17,7 @@ from headrace.engine.shedding.shedders import Shedders
 from headrace.engine.statistics import VertexCounts
 from headrace.graph.feedback import tap_of
 from headrace.graph.graph import Arc, Graph, VertexId
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
@@ -113,6 +113,8 @@ class Execution:
                     emitted += operator.on_page(port, element)
                 if bound > BEGIN:
                     emitted += operator.on_punctuation(port, Punctuation(bound))
+            elif isinstance(element, Completion):
+                emitted += operator.on_completion(port, element)
             elif element is not None and not merges:
                 emitted += operator.on_punctuation(port, element)
             if merges:
@@ -154,6 +156,11 @@ class Execution:
             if isinstance(element, Punctuation):
                 reached[name] = max(reached[name], element.bound)
                 useful.append(element)
+            elif isinstance(element, Completion):
+                useful.append(element)
+                for end in self._ends_of[name]:
+                    if (end, 0) in self.guards.by_arc:
+                        self.guards.complete((end, 0), element)
             elif len(element):
                 pages.append(element)
                 useful.append(element)

@@ -16,7 +16,7 @@ from headrace.engine.sizes import TupleSizes
 from headrace.engine.statistics import QueueStatistics
 from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 from headrace.graph.place import origin_of
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.streams import origin_of_scan
 from headrace.model.time import BEGIN
@@ -231,6 +231,8 @@ class Network:
         element, first = head
         if isinstance(element, Punctuation):
             return element.bound
+        if isinstance(element, Completion):
+            return BEGIN
         return int(element.rows[TS][first]) if len(element) else BEGIN
 
     def more(self, name: VertexId) -> bool:
@@ -290,6 +292,9 @@ class Network:
             registers.marks[port] = False
             while (head := buffer.head(cursor)) is not None:
                 element, first = head
+                if isinstance(element, Completion):  # who merges by time has no use for it
+                    self._remove(arc, None)
+                    continue
                 if isinstance(element, Punctuation):
                     if self.mode.absorb:
                         mark = self._remove(arc, None)  # perhaps with those behind it

@@ -90,8 +90,8 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
             | specs.MatchRows()
         ):
             return True
-        case specs.Deduplicate():
-            return True
+        case specs.Deduplicate() | specs.Punctuate():
+            return True  # without a mark, what came too late is there
         case (
             specs.Exchange()
             | specs.Filter()

@@ -101,8 +101,13 @@ class _Lowering:
             case nodes.Union():
                 return self.add(specs.Union(len(node.inputs)), *(self.lower(origin) for origin in node.inputs))
             case nodes.Pace():
-                spec = specs.Pace(len(node.inputs), node.tolerance, node.share, node.service, node.late)
-                return self.add(spec, *(self.lower(origin, paced=True) for origin in node.inputs))
+                pacing = specs.Pace(len(node.inputs), node.tolerance, node.share, node.service, node.late)
+                return self.add(pacing, *(self.lower(origin, paced=True) for origin in node.inputs))
+            case nodes.Punctuate():
+                types = {field.name: field.type for field in node.schema}
+                keys = tuple(Column(name, types[name]) for name in node.keys)
+                marking = specs.Punctuate(Column(node.mark, types[node.mark]), keys, node.late)
+                return self.add(marking, self.lower(node.input, seq=seq))
             case nodes.Impute():
                 filling = specs.Impute(node.name, node.value, node.keys, self._archive(node.archive), paced)
                 return self.add(filling, self.lower(node.input, seq=seq, paced=paced))
@@ -342,7 +347,7 @@ def is_base(node: nodes.Node) -> bool:
     match node:
         case nodes.Scan():
             return True
-        case nodes.Filter() | nodes.Project() | nodes.Impute() | nodes.Membership():
+        case nodes.Filter() | nodes.Project() | nodes.Impute() | nodes.Membership() | nodes.Punctuate():
             return is_base(node.input)
         case _:
             return False

@@ -1,4 +1,4 @@
-"""What flows on an edge: pages of tuples, and punctuation.
+"""What flows on an edge: pages of tuples, and punctuation of time and of keys.
 
 A page is a columnar batch of tuples of one stream. Results never depend on how tuples were cut into pages.
 """
@@ -63,7 +63,22 @@ class Punctuation:
     bound: int
 
 
-Element: TypeAlias = Page | Punctuation
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A promise about some keys: no later tuple with the values of a row has a timestamp below the row's `__ts`.
+
+    `rows` holds the columns of the key, and `__ts`; each key is there once. Whoever can do nothing with it may drop it.
+    """
+
+    rows: pl.DataFrame
+
+    @property
+    def keys(self) -> list[str]:
+        """Return the names of the columns of the key."""
+        return [name for name in self.rows.columns if name != TS]
+
+
+Element: TypeAlias = Page | Punctuation | Completion
 
 
 def page_of(schema: Schema, rows: Sequence[Mapping[str, Any]], ts: Sequence[int]) -> Page:

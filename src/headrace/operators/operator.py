@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.time import BEGIN
 
 #: State is immutable chunks of columns by name. A chunk object that is still the same object has not changed, so only
@@ -32,6 +32,20 @@ class Operator(ABC):
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
         """Take a bound; return what it completes, then the bound that holds for the output."""
         return (mark,)
+
+    def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
+        """Take the end of some keys; return what it completes, then what it says of the output: here nothing."""
+        return ()
+
+    def on_element(self, port: int, element: Element) -> Iterable[Element]:
+        """Take whatever comes on a port."""
+        match element:
+            case Page():
+                return self.on_page(port, element)
+            case Punctuation():
+                return self.on_punctuation(port, element)
+            case Completion():
+                return self.on_completion(port, element)
 
     def state(self) -> State:
         """Return all that must survive a restart, as immutable chunks."""

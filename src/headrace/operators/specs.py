@@ -28,6 +28,7 @@ from headrace.operators.tuples.condense import Condense
 from headrace.operators.tuples.filter import Filter
 from headrace.operators.tuples.impute import Impute
 from headrace.operators.tuples.project import Project
+from headrace.operators.tuples.punctuate import Punctuate
 from headrace.operators.tuples.union import Union
 from headrace.operators.tuples.unnest import Unnest
 from headrace.operators.windows.changes import Changes
@@ -61,6 +62,7 @@ Spec: TypeAlias = (
     | PaneAggregate
     | PartialAggregate
     | Project
+    | Punctuate
     | Receive
     | Reorder
     | RowsAggregate

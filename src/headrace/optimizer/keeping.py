@@ -34,6 +34,7 @@ _STATEFUL = (
     nodes.Order,
     nodes.Limit,
     nodes.Pace,
+    nodes.Punctuate,
     nodes.Detect,
 )
 _WINDOW_BOUNDS = ("window_start", "window_end")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.model.expressions.expression import Column
 from headrace.model.schema import Field, Schema
 from headrace.model.types import Type
-from headrace.plan.nodes import Filter, Impute, Membership, Node, Project, Scan
+from headrace.plan.nodes import Filter, Impute, Membership, Node, Project, Punctuate, Scan
 
 #: Types in ascending order of cost; a type that is not listed is the most expensive.
 _CHEAPEST = (
@@ -46,7 +46,7 @@ def is_narrowed_scan(node: Node) -> bool:
 
 def is_base(node: Node) -> bool:
     """Return whether tuples come straight from a stream, so that arrival breaks ties, not content."""
-    while isinstance(node, Filter | Project | Impute | Membership):
+    while isinstance(node, Filter | Project | Impute | Membership | Punctuate):
         node = node.input
     return isinstance(node, Scan)
 

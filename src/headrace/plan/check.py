@@ -39,6 +39,9 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _predicate_faults(predicate, below.schema)
         case nodes.Project(input=below, columns=columns):
             yield from _faults_of([expr for _, expr in columns], below.schema)
+        case nodes.Punctuate(input=below, mark=mark, keys=keys):
+            if not {mark, *keys} <= {*below.schema.names}:
+                yield "marks are in columns that are not there"
         case nodes.Condense(input=below, keys=keys, calls=calls):
             if not {*keys} <= {*below.schema.names}:
                 yield "condenses by columns that are not there"

@@ -60,6 +60,9 @@ def describe(node: Node) -> str:
             return "Union"
         case nodes.Pace(late=late):
             return f"Late tuples of {_pace(node)}" if late else _pace(node)
+        case nodes.Punctuate(mark=mark, keys=delimited, late=late):
+            ends = f"ends of {_names(delimited)} marked by {format_name(mark)}"
+            return f"Late tuples by {ends}" if late else f"Punctuate by {ends}"
         case nodes.Join():
             return _describe_join(node)
         case nodes.MultiJoin():

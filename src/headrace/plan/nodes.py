@@ -132,6 +132,23 @@ class Pace(Struct, frozen=True, tag="pace", omit_defaults=True):
         return self.inputs[0].schema
 
 
+class Punctuate(Struct, frozen=True, tag="punctuate", omit_defaults=True):
+    """The tuples of a stream without marks and without tuples that an earlier mark rules out; or the latter, `late`.
+
+    A mark is a tuple whose column `mark` is TRUE, or a time: no tuple with the same `keys` comes later that is before
+    the time of the mark, or before that time.
+    """
+
+    input: Node
+    mark: str
+    keys: tuple[str, ...]
+    late: bool = False
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
 class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     """Pairs of tuples that are in each other's window, agree on all `keys` and satisfy `residual`.
 
@@ -540,6 +557,7 @@ Node: TypeAlias = (
     | Unnest
     | Union
     | Pace
+    | Punctuate
     | Join
     | MultiJoin
     | SequenceJoin
@@ -581,6 +599,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
             | Changes()
             | Distinct()
             | Deduplicate()
+            | Punctuate()
             | Over()
             | MatchRows()
             | Suppress()

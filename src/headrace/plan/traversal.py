@@ -83,6 +83,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             | nodes.Changes()
             | nodes.Distinct()
             | nodes.Deduplicate()
+            | nodes.Punctuate()
             | nodes.Over()
             | nodes.MatchRows()
             | nodes.Suppress()
@@ -105,7 +106,7 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
     match node:
         case nodes.Scan() | nodes.Union() | nodes.Pace() | nodes.Distinct() | nodes.Order() | nodes.Limit():
             return node
-        case nodes.Condense():  # it reads columns only
+        case nodes.Condense() | nodes.Punctuate():  # they read columns only
             return node
         case nodes.Detect(keys=parts, conditions=conditions):
             changed_keys = tuple(tuple(map(change, part)) for part in parts)

@@ -20,7 +20,8 @@ from headrace.model.expressions.expression import Literal
 from headrace.model.stint import Schedule, Stint
 from headrace.model.types import Type
 from headrace.optimizer.gathering import ChooseGrid, no_grid
-from headrace.plan.nodes import Node, Project, Scan
+from headrace.plan.binding.scan import scan
+from headrace.plan.nodes import Node, Project
 from headrace.session.compile import graph_of, plan_query, streams_read
 
 
@@ -111,7 +112,7 @@ def _watch(name: Name, catalog: Catalog) -> Node:
     if isinstance(definition, Query):
         plan = plan_query(definition, catalog)
     elif isinstance(definition, Stream):
-        plan = Scan(definition.name, definition.schema)
+        plan = scan(definition)
     else:
         raise NameFault(
             f"{name.text!r} is a table, which never changes", span=name.span, hint="name an event, a stream or a query"

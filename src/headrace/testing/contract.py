@@ -14,7 +14,7 @@ from headrace.commands.command import Cost
 from headrace.engine.scheduling.schedulers.fairness import Fairness
 from headrace.engine.scheduling.schedulers.scheduler import Candidate, Scheduler, Turn
 from headrace.engine.scheduling.units import Stakes
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.operators.capabilities import due_of, held_by
@@ -147,7 +147,7 @@ def multiset(elements: Iterable[Element]) -> Counter[Any]:
 
 
 def _pieces(element: Element, size: int) -> list[Element]:
-    if isinstance(element, Punctuation):
+    if not isinstance(element, Page):
         return [element]
     return [Page(element.rows[start : start + size]) for start in range(0, len(element), size)]
 
@@ -185,19 +185,15 @@ def _run_with_restart(spec: Spec, script: Script, position: int) -> list[Element
 
 
 def _step(operator: Operator, port: int, element: Element) -> list[Element]:
-    match element:
-        case Page():
-            return list(operator.on_page(port, element))
-        case Punctuation():
-            return list(operator.on_punctuation(port, element))
+    return list(operator.on_element(port, element))
 
 
 def _encoded(elements: Iterable[Element]) -> list[bytes | Punctuation]:
-    return [element.encode() if isinstance(element, Page) else element for element in elements]
+    return [element if isinstance(element, Punctuation) else Page(element.rows).encode() for element in elements]
 
 
 def _check_marks(emitted: Sequence[Element]) -> None:
-    bound = BEGIN
+    bound, completions = BEGIN, list[Completion]()
     for element in emitted:
         match element:
             case Punctuation():
@@ -206,6 +202,13 @@ def _check_marks(emitted: Sequence[Element]) -> None:
             case Page():
                 early = element.rows.filter(pl.col(TS) < bound)[TS].to_list()
                 assert not early, f"rows at {early} come after punctuation {bound}"
+                for ends in completions:
+                    known = [name for name in ends.keys if name in element.rows.columns]
+                    late = element.rows.join(ends.rows, on=known, suffix=".end", nulls_equal=True)
+                    late = late.filter(pl.col(TS) < pl.col(f"{TS}.end"))
+                    assert not late.height, f"rows come after the end of their keys: {late}"
+            case Completion():
+                completions.append(element)
 
 
 def _check_chunks(before: State, after: State) -> None:

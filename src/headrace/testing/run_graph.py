@@ -65,14 +65,9 @@ class _Run:
         operator = self.operators[vertex]
         if self.keep is not None and isinstance(element, Page) and self.vertices[vertex].inputs:
             element = self.keep((vertex, port), element)
-        match element:
-            case Page():
-                emitted = operator.on_page(port, element)
-                if isinstance(self.vertices[vertex].spec, Output):
-                    self.results += rows_of(element.rows.iter_rows(named=True))
-            case Punctuation():
-                emitted = operator.on_punctuation(port, element)
-        for out in list(emitted):
+        if isinstance(element, Page) and isinstance(self.vertices[vertex].spec, Output):
+            self.results += rows_of(element.rows.iter_rows(named=True))
+        for out in list(operator.on_element(port, element)):
             for reader, reader_port in self.readers[vertex]:
                 self.push(reader, reader_port, out)
 
@@ -101,7 +96,7 @@ def _turns(
 
 def _narrowed(element: Element, scan: Scan) -> Element:
     """Keep only the columns that the scan needs."""
-    if isinstance(element, Punctuation):
+    if not isinstance(element, Page):
         return element
     hidden = [TS, SEQ] if scan.seq else [TS]
     return Page(element.rows.select(pl.col(*scan.columns, *hidden)))

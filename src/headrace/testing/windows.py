@@ -137,14 +137,14 @@ def run(build: Callable[[], Sequence[Operator]], inputs: Iterable[Element | None
             if isinstance(out, Punctuation):
                 assert out.bound >= bound
                 bound = out.bound
-            else:
+            elif isinstance(out, Page):
                 assert all(ts >= bound for ts in out.rows[TS])
         output += flow
     return output
 
 
 def _step(operator: Operator, element: Element) -> list[Element]:
-    return list(operator.on_page(0, element) if isinstance(element, Page) else operator.on_punctuation(0, element))
+    return list(operator.on_element(0, element))
 
 
 def inputs_of(history: History) -> list[Element | None]:

@@ -88,6 +88,8 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             return Behavior(same, size, life=life, values=inputs[0].values)
         case specs.Unnest():
             return Behavior((ELEMENTS,), size, life=life, values=inputs[0].values)
+        case specs.Punctuate():
+            return Behavior(same, size, life=life, guessed=False, values=inputs[0].values)
         case specs.Impute():
             return Behavior(same, size + width(spec.value.type), life=life, guessed=False, values=inputs[0].values)
         case specs.Reorder():

@@ -15,14 +15,15 @@ from msgspec import Struct
 from headrace.engine.network import Network
 from headrace.graph.feedback import Respond, Spread, arcs_of, invariants_of, spread_from, tap_of
 from headrace.graph.graph import Arc, Graph, VertexId
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
+from headrace.model.patterns.completion import is_complete
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.match import Between
 from headrace.model.patterns.pattern import Pattern, covers, matches
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
 from headrace.operators.capabilities import purge, settled_in
-from headrace.operators.feedback.invariants import NO_INVARIANTS, Invariants, until
+from headrace.operators.feedback.invariants import NO_INVARIANTS, Invariants, in_time, until
 from headrace.operators.feedback.response import respond
 from headrace.operators.feedback.time_columns import Clock
 from headrace.operators.operator import Operator
@@ -126,6 +127,9 @@ class Guards:
             case Punctuation():
                 self.expire(arc, element.bound)
                 return element, BEGIN
+            case Completion():
+                self.complete(arc, element)
+                return element, BEGIN
             case Page():
                 rest = self.screen(arc, element)
                 if rest is element or not tells_time or (len(rest) and rest.rows[TS][-1] == element.rows[TS][-1]):
@@ -149,6 +153,16 @@ class Guards:
             if alive:
                 self.by_arc[arc] = alive
             else:
+                del self.by_arc[arc]
+
+    def complete(self, arc: Arc, completion: Completion) -> None:
+        """End the guards against keys that are complete: all tuples that they could match have come."""
+        invariants = self._known(self.origin(arc))
+        over = [guard for guard in self.by_arc[arc] if is_complete(in_time(guard.pattern, invariants), completion)]
+        if over:
+            self.ended += over
+            self.by_arc[arc] = [guard for guard in self.by_arc[arc] if guard not in over]
+            if not self.by_arc[arc]:
                 del self.by_arc[arc]
 
     def find_groups(self, vertex: VertexId) -> None:

@@ -93,7 +93,7 @@ class Shedders:
         """Return the rest of elements; where tuples tell the time, a bound replaces a dropped last tuple."""
         rest: list[Element] = []
         for element in elements:
-            if isinstance(element, Punctuation):
+            if not isinstance(element, Page):
                 rest.append(element)
                 continue
             page = self.screen(arc, element)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language import other_systems
 from headrace.language.names import did_you_mean
@@ -20,7 +22,8 @@ _WATERMARK = "write WATERMARK FOR at AS at - INTERVAL '5' SECOND"
 _TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options) [REFRESH '1 minute']"
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
-    "[TIMESTAMP BY column SKEW 2 SECONDS AHEAD 1 HOUR | TIMESTAMP INTERNAL] FROM KIND (options)"
+    "[TIMESTAMP BY column SKEW 2 SECONDS AHEAD 1 HOUR | TIMESTAMP INTERNAL] "
+    "[PUNCTUATED BY column ON (columns)] FROM KIND (options)"
 )
 
 
@@ -171,18 +174,44 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
     elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.word(1) == "LATENT":
         hint = "write TIMESTAMP INTERNAL: such tuples have the time at which they are read, and never wait"
         raise SyntaxFault("there are no latent timestamps", span=reader.here(), hint=hint)
+    mark, delimited = _marks(reader)
     if reader.word() == "WITH" and reader.word(1) == "(" and not reader.word(2):  # a name in quotes
         connector = read_flink_connector(reader, name.text)
     else:
         reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
         connector = read_connector(reader)
-    if time_column is None:
-        return CreateStream(
-            reader.text, offset, name, columns, "INTERNAL", None, 0, None, connector, or_replace, if_not_exists
-        )
+    timing: Literal["EXTERNAL", "INTERNAL"] = "INTERNAL" if time_column is None else "EXTERNAL"
     return CreateStream(
-        reader.text, offset, name, columns, "EXTERNAL", time_column, skew, ahead, connector, or_replace, if_not_exists
+        reader.text,
+        offset,
+        name,
+        columns,
+        timing,
+        time_column,
+        skew,
+        ahead,
+        connector,
+        or_replace,
+        if_not_exists,
+        mark,
+        delimited,
     )
+
+
+def _marks(reader: Reader) -> tuple[Name | None, tuple[Name, ...]]:
+    """Read `PUNCTUATED BY done ON (segment, direction)`, if it is there."""
+    if not reader.accept("PUNCTUATED"):
+        return None, ()
+    hint = "PUNCTUATED BY done ON (segment): a record with done = TRUE ends its segment"
+    reader.expect("BY", hint=hint)
+    mark = reader.name("the column that marks an end")
+    reader.expect("ON", hint=hint)
+    reader.expect("(", hint=hint)
+    delimited = [reader.name("a column that a mark is about")]
+    while reader.accept(","):
+        delimited.append(reader.name("a column that a mark is about"))
+    reader.expect(")", hint=hint)
+    return mark, tuple(delimited)
 
 
 def _function(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateFunction:

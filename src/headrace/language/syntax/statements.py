@@ -60,6 +60,8 @@ class CreateStream:
     connector: ConnectorClause
     or_replace: bool
     if_not_exists: bool
+    mark: Name | None = None  # of PUNCTUATED BY mark ON (delimited)
+    delimited: tuple[Name, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

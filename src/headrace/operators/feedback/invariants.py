@@ -92,6 +92,7 @@ def invariants_after(spec: specs.Spec, inputs: tuple[Invariants, ...]) -> Invari
             | specs.Impute()
             | specs.TableJoin()
             | specs.Membership()
+            | specs.Punctuate()
         ):
             return inputs[0]
         case specs.Unnest(kept=None):

@@ -11,9 +11,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from headrace.model.expressions.expression import Column, Expr
-from headrace.model.patterns.match import Between
+from headrace.model.patterns.match import Between, IsNull, equal
 from headrace.model.patterns.pattern import STAMP, Pattern
+from headrace.model.patterns.pattern import pattern as pattern_of
 from headrace.model.schema import TS
+from headrace.model.types import Type
 from headrace.operators import specs
 from headrace.operators.feedback.detect_response import detect_inputs
 from headrace.operators.feedback.invariants import Invariants
@@ -54,6 +56,11 @@ def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ..
             return Response((pattern if pattern.names <= {*kept, TS} else None,))
         case specs.Unnest(names=names, place=place):
             return Response((None if pattern.names & {*names, place} else pattern,))
+        case specs.Punctuate(mark=mark, late=late):
+            # marks are needed in any case
+            none = equal(False) if mark.type is Type.BOOLEAN else IsNull()
+            unmarked = pattern_of((mark, none), *((term.column, term.match) for term in pattern.terms))
+            return Response((None if late else unmarked,))
         case specs.TableJoin():
             return Response((table_input(spec, pattern),))
         case specs.Join() | specs.OrderedJoin() | specs.RowsJoin():

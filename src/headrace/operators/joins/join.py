@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import polars as pl
 
 from headrace.model.expressions.expression import Column, Expr
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.match import Match, OneOf, less
 from headrace.model.patterns.pattern import STAMP, pattern
@@ -21,6 +21,8 @@ from headrace.operators.joins.pairing import Pairer, Pairing
 from headrace.operators.joins.two_sides import TwoSides
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys
+from headrace.operators.state.completed import Completed
+from headrace.operators.state.join_ends import JoinEnds
 from headrace.operators.state.sorted_chunk import Chunk
 from headrace.operators.state.sorted_side import SortedSide
 
@@ -66,6 +68,11 @@ class JoinOperator(TwoSides[SortedSide]):
         super().__init__(
             *(SortedSide(name, pairer.needed[port], preserved=spec.preserves(port)) for port, name in enumerate("LR"))
         )
+        shown = (
+            dict(zip(spec.left.names, spec.left.names, strict=True)),
+            dict(zip(spec.right.names, spec.right_names, strict=True)),
+        )
+        self._ends, self._completed = JoinEnds(spec.keys, shown), Completed(2)
         self.speaks = spec.manner != "plain"
         self.is_impatient = spec.manner == "impatient"
         self.is_thrifty = not self.is_impatient  # if it speaks at all
@@ -92,17 +99,45 @@ class JoinOperator(TwoSides[SortedSide]):
             if done is not None and not (done | alive).all():
                 yield self._pairer.pad(port, rows.filter(~(done | alive)))
             rows, done = rows.filter(alive), None if done is None else done[alive]
+        if self._completed and (gone := self._gone(port)) is not None:
+            rows = rows.filter(~gone(rows))
         self._sides[port].insert(rows, done, bound)
 
     def on_punctuation(self, port: int, mark: Punctuation) -> list[Element]:
         if not self._advance(port, mark.bound):
             return []
+        self._completed.expire(port, mark.bound)
         other = self._sides[1 - port]
         out: list[Element] = [self._pairer.pad(1 - port, rows) for rows in other.expire(mark.bound)]
         other.purge(mark.bound)
         # a padded row will carry its own timestamp, so the bound does not pass it while it waits
         bound = min(self._frontier.minimum, *(side.oldest_waiting() for side in self._sides))
+        if self._completed:
+            out += self._ends.shown(self._completed.news(self._frontier.bounds))
         return [*out, *self._promise(bound)]
+
+    def on_completion(self, port: int, completion: Completion) -> list[Element]:
+        """Forget the rows of the other side that could only meet tuples of keys that are complete here."""
+        rows = self._ends.keys(port, completion) if self._spec.kind == "inner" else None
+        if rows is None or not self._completed.add(port, rows, self._frontier.bounds[port]):
+            return []
+        if (gone := self._gone(1 - port)) is not None:
+            self._sides[1 - port].give(gone)
+        return self._ends.shown(self._completed.news(self._frontier.bounds))
+
+    def _gone(self, port: int) -> Callable[[pl.DataFrame], Flags] | None:
+        """Return which rows of a side can meet nothing any more, as the keys of theirs are complete at the other."""
+        completed, names = self._completed.of(1 - port), self._ends.columns[port]
+        if completed is None:
+            return None
+        return lambda rows: self._ends.expired(rows, completed, {key: rows[name] for key, name in names.items()})
+
+    def state(self) -> State:
+        return {**super().state(), **self._completed.state()}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._completed.restore(state)
 
     def said(self) -> list[tuple[int, Feedback]]:
         """Return what a thrifty join no longer needs of its inputs, or which partners an impatient join desires.

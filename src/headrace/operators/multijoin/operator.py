@@ -17,7 +17,7 @@ import polars as pl
 from msgspec import Struct
 
 from headrace.model.join_tree import Tree, check, late_ports, left_deep
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
@@ -33,6 +33,8 @@ from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.multijoin.tracks import ALL, NewTrack, OldRows, OldTrack, Track
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.partitioning import Keys
+from headrace.operators.state.completed import Completed
+from headrace.operators.state.join_ends import JoinEnds
 
 #: A portion begins with this part of its rows, and ends when less than that is left of it.
 _FIRST = 8
@@ -78,6 +80,9 @@ class MultiJoinOperator(Operator):
         self._reader = Reader(spec)
         self._sampler = KeySampler(spec, self._reader)
         self._frontier = Frontier(len(spec.inputs))
+        self._completed = Completed(len(spec.inputs))
+        shown = [dict(zip(part.names, own, strict=True)) for part, own in zip(spec.inputs, spec.names, strict=True)]
+        self._ends = JoinEnds(spec.classes, shown)
         self._promised = BEGIN
         self._bounds: pl.DataFrame | None = None
         self._counted: tuple[dict[str, int], pl.DataFrame] = {}, pl.DataFrame()  # joined rows, as they are saved
@@ -127,15 +132,42 @@ class MultiJoinOperator(Operator):
         if mark.bound <= self._frontier.bounds[port]:
             return []
         self._frontier.advance(port, mark.bound)
+        self._completed.expire(port, mark.bound)
         self._bounds = None
         for place, arrangement in self._arrangements.items():
             if port not in place.ports:
                 self._counters.purged += arrangement.purge(self._bound(place))
         self._forget_untested()
+        ends: list[Element] = self._ends.shown(self._completed.news(self._frontier.bounds)) if self._completed else []
         if self._frontier.minimum <= self._promised:
-            return []
+            return ends
         self._promised = self._frontier.minimum
-        return [Punctuation(self._promised)]
+        return [*ends, Punctuation(self._promised)]
+
+    def on_completion(self, port: int, completion: Completion) -> list[Element]:
+        """Forget the rows of other inputs that could only meet tuples of keys that are complete here."""
+        rows = self._ends.keys(port, completion)
+        if rows is None or not self._completed.add(port, rows, self._frontier.bounds[port]):
+            return []
+        for place, arrangement in self._arrangements.items():
+            if port not in place.ports and (gone := self._gone(place)) is not None:
+                self._counters.purged += sum(len(rows) for rows in arrangement.give(gone))
+        return self._ends.shown(self._completed.news(self._frontier.bounds))
+
+    def _gone(self, place: Place) -> Callable[[pl.DataFrame], Flags] | None:
+        """Return which rows of a place can meet nothing any more, as the keys of theirs are complete elsewhere."""
+        others = (port for port in range(len(self._spec.inputs)) if port not in place.ports)
+        completed = self._completed.common(others, self._frontier.bounds) if self._completed else None
+        if completed is None:
+            return None
+        first = self._spec.columns(place.ports[0])
+        keys = {key: first[name].name for key, name in self._ends.columns[place.ports[0]].items()}
+
+        def expired(rows: pl.DataFrame) -> Flags:
+            columns = {key: self._reader.keys.column(rows, name) for key, name in keys.items()}
+            return self._ends.expired(rows, completed, columns)
+
+        return expired
 
     def _emit(self, batch: Batch) -> Iterator[Page]:
         """Yield results, if they pass what is tested late."""
@@ -189,6 +221,8 @@ class MultiJoinOperator(Operator):
         arrangement = self._arrangements[place]
         rows = pl.DataFrame([self._reader.keys.column(batch.rows, name) for name in arrangement.stored])
         alive = rows[EXPIRY].to_numpy() >= bound
+        if self._completed and (gone := self._gone(place)) is not None:
+            alive = alive & ~gone(rows)
         if not alive.all():
             rows = rows.filter(alive)
         self._counters.stored += rows.height
@@ -381,6 +415,7 @@ class MultiJoinOperator(Operator):
         if counted != self._counted[0]:
             self._counted = counted, pl.DataFrame({"place": list(counted), "rows": list(counted.values())})
         own = {"bounds": self._bounds, "plan": self._plan} | ({"joined": self._counted[1]} if counted else {})
+        own |= self._completed.state()
         return own | {name: chunk for some in chunks for name, chunk in some.items()}
 
     def restore(self, state: State) -> None:
@@ -389,6 +424,7 @@ class MultiJoinOperator(Operator):
         *self._frontier.bounds, self._promised = (
             [BEGIN] * (count + 1) if self._bounds is None else self._bounds["bound"].to_list()
         )
+        self._completed.restore(state)
         self._arrangements = {}
         default = Setting(left_deep(range(count)))
         setting = default if plan is None else msgspec.json.decode(plan.item(), type=Setting)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from headrace.model.expressions.expression import FALSE, Expr
 from headrace.model.expressions.text import format_expr
-from headrace.model.page import Element, Page
+from headrace.model.page import Completion, Element, Page
 from headrace.model.types import Type
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator
@@ -50,3 +50,6 @@ class FilterOperator(Operator):
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         kept = page.rows.filter(self._predicate)
         return (Page(kept),) if kept.height else ()
+
+    def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
+        return (completion,)

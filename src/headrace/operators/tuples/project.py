@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.expressions.text import format_columns
-from headrace.model.page import Element, Page
+from headrace.model.page import Completion, Element, Page
 from headrace.model.schema import HIDDEN
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator
 from headrace.operators.partitioning import Keys, computed_from, renamed
 from headrace.operators.spec import Order, Spec
+from headrace.operators.state.completed import named_as, shown_as
 
 
 class Project(Spec, frozen=True, tag="project"):
@@ -45,8 +46,12 @@ class ProjectOperator(Operator):
 
     def __init__(self, spec: Project) -> None:
         self._columns = [compile_expr(expr).alias(name) for name, expr in spec.columns]
+        self._shown = shown_as(spec.columns)
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         # `__ts` is always there, so constants get the page's length.
         present = page.rows.columns
         return (Page(page.rows.select([*self._columns, *(name for name in HIDDEN if name in present)])),)
+
+    def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
+        return named_as(completion, self._shown)

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.time import BEGIN
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Order, Spec
+from headrace.operators.state.completed import Completed
 from headrace.operators.text import with_inputs
 
 
@@ -46,6 +47,7 @@ class UnionOperator(Operator):
 
     def __init__(self, spec: Union) -> None:
         self._frontier = Frontier(spec.ports)
+        self._completed = Completed(spec.ports)
         self._chunk: pl.DataFrame | None = None  # made when it is asked for; bounds change far more often
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
@@ -59,15 +61,26 @@ class UnionOperator(Operator):
         bound = self._frontier.advance(port, mark.bound)
         if self._frontier.bounds[port] > before:
             self._chunk = None
-        return () if bound is None else (Punctuation(bound),)
+            self._completed.expire(port, mark.bound)
+        ends = self._ends() if self._completed else ()
+        return ends if bound is None else (*ends, Punctuation(bound))
+
+    def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
+        return self._ends() if self._completed.add(port, completion.rows, self._frontier.bounds[port]) else ()
+
+    def _ends(self) -> tuple[Completion, ...]:
+        """Return the keys that are complete at all ports now."""
+        rows = self._completed.news(self._frontier.bounds)
+        return () if rows is None else (Completion(rows),)
 
     def state(self) -> State:
         # The end of a port does not come again after a restart, so its bound must survive.
         if self._chunk is None and max(self._frontier.bounds) > BEGIN:
             self._chunk = pl.DataFrame({"bound": self._frontier.bounds})
-        return {} if self._chunk is None else {"bounds": self._chunk}
+        return {**({} if self._chunk is None else {"bounds": self._chunk}), **self._completed.state()}
 
     def restore(self, state: State) -> None:
+        self._completed.restore(state)
         if "bounds" in state:
             self._chunk = state["bounds"]
             self._frontier.bounds = self._chunk["bound"].to_list()

@@ -16,7 +16,7 @@ import polars as pl
 from msgspec import UNSET, UnsetType
 
 from headrace.model.expressions.expression import Column, Expr
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.patterns.match import Between, IsNull, Match, OneOf
 from headrace.model.patterns.pattern import Pattern, matches, pattern
 from headrace.model.schema import TS
@@ -27,6 +27,7 @@ from headrace.operators.capabilities import Choose
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys, computed_from, renamed
 from headrace.operators.spec import Order, Spec
+from headrace.operators.state.completed import latest, named_as, shown_as, times_of
 from headrace.operators.state.run_tree import RunTree
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
@@ -41,6 +42,8 @@ _CLOSED = "closed"
 _HORIZON = "horizon"
 #: How many rows to lay out at most for one merge.
 _BATCH_ROWS = 1_000_000
+#: The chunk that says of which groups windows have closed ahead of time, and up to where; and a column of such rows.
+_AHEAD, _UNTIL = "ahead", "__until"
 
 
 class PartialAggregate(Spec, frozen=True, tag="partial_aggregate"):
@@ -120,6 +123,7 @@ class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
 class _Partial(Operator):
     def __init__(self, spec: PartialAggregate) -> None:
         self._aggregates = Aggregates(spec.keys, spec.calls)
+        self._shown = shown_as(spec.keys)
         ts, self._inside = pl.col(TS), None
         match spec.window:
             case Range(size=size, slide=slide):
@@ -140,6 +144,9 @@ class _Partial(Operator):
         raw = self._aggregates.read(rows, self._pane.alias(PANE))
         return (Page(self._aggregates.fold(raw, [PANE, *self._aggregates.names], pl.col(TS).min())),)
 
+    def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
+        return named_as(completion, self._shown)
+
 
 class _RangeWindows(Operator):
     def __init__(self, window: Range, aggregates: Aggregates, since: int) -> None:
@@ -150,6 +157,7 @@ class _RangeWindows(Operator):
         length = math.gcd(window.size, window.slide)
         self._blocks = PaneBlocks(self._panes, PANE, length=length, count=window.size // length, merge=self._merge)
         self._panes.expire(self._since)
+        self._ahead: pl.DataFrame | None = None  # the ends up to which windows of a group have closed, if they overlap
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         rows = page.rows.select(self._columns)
@@ -161,16 +169,74 @@ class _RangeWindows(Operator):
         bound_after = Punctuation(END if bound >= END else _next_end(bound, size, slide))
         least = self._panes.least()
         if least == END or self._next_close(least) > bound:
+            self._forget_closed(bound)
             return (bound_after,)
         result = self._close(bound)
         # The horizon is where the first window that has not closed starts; earlier panes are in no window any more.
         self._blocks.expire(min(_next_end(bound, size, slide) - size, END))
+        self._forget_closed(bound)
         return (Page(result), bound_after)
 
+    def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
+        """Close the windows of some groups ahead of time, and forget what no other window of theirs needs."""
+        size, slide = self._window.size, self._window.slide
+        results = self._close_ahead(completion.rows)
+        # a later result has the end of a window that has not closed
+        later = Completion(completion.rows.with_columns((pl.col(TS) - size) // slide * slide + size + slide))
+        return (later,) if results is None else (Page(results), later)
+
+    def _close_ahead(self, completed: pl.DataFrame) -> pl.DataFrame | None:
+        """Return results of the groups of these keys, for windows that end by the time of the key."""
+        size, slide, end = self._window.size, self._window.slide, pl.col(_WINDOW_END)
+        first = self._panes.horizon + size
+        open_panes = self._panes.between(BEGIN, int(completed[TS].max()))  # type: ignore[arg-type]  # not empty
+        parts = [rows.with_columns(times_of(rows, completed).alias(_UNTIL)) for rows in open_panes]
+        parts = [part for rows in parts if (part := rows.filter(pl.col(PANE) < pl.col(_UNTIL))).height]
+        if not parts:
+            return None
+        rows = pl.concat(parts)
+        closed = pl.lit(BEGIN, pl.Int64) if self._ahead is None else times_of(rows, self._ahead)
+        rows = rows.with_columns(pl.max_horizontal(closed, pl.lit(first - slide, pl.Int64)).alias("__closed"))
+        own = pl.col(PANE) // slide * slide + size
+        inside = (end > pl.col(PANE)) & (end <= pl.col(_UNTIL)) & (end > pl.col("__closed"))
+        spread = pl.concat(
+            [rows.with_columns((own - k * slide).alias(_WINDOW_END)).filter(inside) for k in range(-(-size // slide))]
+        )
+        self._forget_ahead(completed, rows)
+        if not spread.height:
+            return None
+        merged = self._merge_windows([spread.drop(_UNTIL, "__closed")])
+        return self._aggregates.results(
+            merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end
+        )
+
+    def _forget_ahead(self, completed: pl.DataFrame, rows: pl.DataFrame) -> None:
+        """Forget the panes of these keys that are in no window that has not closed, and note what has closed."""
+        size, slide, names = self._window.size, self._window.slide, self._aggregates.names
+        starts = completed.with_columns((pl.col(TS) - size) // slide * slide + slide)  # of windows that have not closed
+        self._panes.give(lambda panes: (panes[PANE] < times_of(panes, starts)).to_numpy())
+        self._blocks.forget()
+        if slide < size:
+            groups = rows.select(*names, ((pl.col(_UNTIL) - size) // slide * slide + size).alias(TS)).unique()
+            self._set_ahead(latest(groups if self._ahead is None else pl.concat([self._ahead, groups])))
+
+    def _forget_closed(self, bound: int) -> None:
+        if self._ahead is not None:
+            self._set_ahead(self._ahead.filter(pl.col(TS) > bound))
+
+    def _set_ahead(self, rows: pl.DataFrame) -> None:
+        if self._ahead is None or not rows.equals(self._ahead):
+            self._ahead = rows if rows.height else None
+
+    def _not_ahead(self, merged: pl.DataFrame) -> pl.DataFrame:
+        """Return windows without those that have closed ahead of time."""
+        return merged if self._ahead is None else merged.filter(merged[_WINDOW_END] > times_of(merged, self._ahead))
+
     def state(self) -> State:
-        return self._panes.state()
+        return {**self._panes.state(), **({} if self._ahead is None else {_AHEAD: self._ahead})}
 
     def restore(self, state: State) -> None:
+        self._ahead = state.get(_AHEAD)
         self._panes.restore(state)
         self._panes.expire(self._since)
         self._blocks.forget()
@@ -178,13 +244,19 @@ class _RangeWindows(Operator):
     def give(self, keys: Sequence[Keys], choose: Choose) -> State:
         given = self._panes.give(lambda rows: choose(rows, keys[0]))
         self._blocks.forget()
-        return {"panes": pl.concat(given), _HORIZON: _one(self._panes.horizon)} if given else {}
+        ahead: dict[str, pl.DataFrame] = {}
+        if self._ahead is not None and (chosen := choose(self._ahead, keys[0])).any():
+            ahead[_AHEAD] = self._ahead.filter(chosen)
+            self._set_ahead(self._ahead.filter(~chosen))
+        return {"panes": pl.concat(given), _HORIZON: _one(self._panes.horizon), **ahead} if given else {}
 
     def take(self, given: State) -> None:
         # a pane in several windows may have been in one that has closed
         self._panes.expire(int(given[_HORIZON].item()))
         self._panes.append(given["panes"])
         self._blocks.forget()
+        if _AHEAD in given:
+            self._set_ahead(given[_AHEAD] if self._ahead is None else pl.concat([self._ahead, given[_AHEAD]]))
 
     def held(self) -> int:
         return len(self._panes)
@@ -215,6 +287,7 @@ class _RangeWindows(Operator):
         newest = max(int(rows[PANE][-1]) for rows in self._panes.between(BEGIN, END))
         end, overlap = pl.col(_WINDOW_END), -(-size // slide)
         merged = self._merge_windows([self._spread(self._next_close(least), newest // slide * slide + size, overlap)])
+        merged = self._not_ahead(merged)
         return self._aggregates.results(
             merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end
         )
@@ -237,7 +310,7 @@ class _RangeWindows(Operator):
             merged = self._merge_windows([self._spread(first, last, overlap)])
         else:
             merged = self._merge_each(first, last)
-        end = pl.col(_WINDOW_END)
+        merged, end = self._not_ahead(merged), pl.col(_WINDOW_END)
         return self._aggregates.results(
             merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from headrace.model.expressions.expression import Column, Expr
-from headrace.model.page import Element, Page, Punctuation
+from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
@@ -20,6 +20,7 @@ from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Spec
+from headrace.operators.state.completed import named_as, shown_as, times_of
 from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.run_tree import RunTree
 from headrace.operators.text import aggregation
@@ -63,6 +64,7 @@ class _Sessions(Operator):
     def __init__(self, window: Session, aggregates: Aggregates) -> None:
         self._gap, self._aggregates = window.gap, aggregates
         self._parted = window.gap + window.inclusive  # tuples at least so far apart are of different sessions
+        self._shown = shown_as(aggregates.keys)
         self._columns = [*aggregates.names, _FIRST, _LAST, *(part.name for part in aggregates.parts)]
         self._fragments = RunTree("session", _LAST, self._merge, aggregates.names)
 
@@ -83,6 +85,25 @@ class _Sessions(Operator):
         # depend on which are open here, since others may come from another bucket.
         bound_after = Punctuation(END if mark.bound >= END else mark.bound - self._parted + 1 + self._gap)
         return (bound_after,) if results is None else (Page(results), bound_after)
+
+    def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
+        """Close the sessions of some groups ahead of time."""
+        for shown in named_as(completion, self._shown):
+            results = self._close_ahead(shown.rows)
+            if results is not None:
+                yield Page(results)
+            yield Completion(shown.rows.with_columns(pl.col(TS) - self._parted + 1 + self._gap))
+
+    def _close_ahead(self, completed: pl.DataFrame) -> pl.DataFrame | None:
+        """Return results of the sessions of these keys that end by the time of the key, and forget them."""
+        given = self._fragments.give(lambda rows: (times_of(rows, completed) > BEGIN).to_numpy())
+        if not given:
+            return None
+        fragments = self._numbered(pl.concat(given))
+        until = pl.col(_LAST).max().over(_SESSION) + self._parted
+        fragments = fragments.with_columns((until <= times_of(fragments, completed)).alias(_RIPE))
+        self._fragments.append(fragments.filter(~pl.col(_RIPE)).select(self._columns))
+        return self._results(fragments.filter(_RIPE))
 
     def state(self) -> State:
         return self._fragments.state()
@@ -129,8 +150,13 @@ class _Sessions(Operator):
         over = fragments.filter(pl.col("__until") < edge)
         self._fragments.expire(edge)
         self._fragments.append(going_on)
+        return self._results(over)
+
+    def _results(self, over: pl.DataFrame) -> pl.DataFrame | None:
+        """Return the results of sessions that are over, from all their fragments."""
         if over.height == 0:
             return None
+        names = self._aggregates.names
         merged = self._aggregates.merge(over, [_SESSION, *names], pl.col(_FIRST).min(), pl.col(_LAST).max())
         end = pl.col(_LAST) + self._gap
         return self._aggregates.results(merged.sort(_LAST, *names), start=pl.col(_FIRST), end=end, stamp=end)

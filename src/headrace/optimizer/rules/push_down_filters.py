@@ -98,6 +98,9 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             keys = frozenset(expr.name for expr in by if isinstance(expr, Column))
             down, kept = _split(terms, lambda term: bool(columns(term)) and columns(term) <= keys)
             return (down,), _keep(node, kept)
+        case nodes.Punctuate(keys=delimited):  # a mark has the keys of what it ends
+            down, kept = _split(terms, lambda term: bool(columns(term)) and columns(term) <= {*delimited})
+            return (down,), _keep(node, kept)
         case nodes.Suppress() | nodes.Limit() | nodes.Changes():
             return ((),), _keep(node, terms)  # what is filtered early would not count
         case nodes.Detect():

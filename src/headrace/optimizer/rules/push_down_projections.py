@@ -64,6 +64,8 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (frozenset(names),) * len(parts), lambda new: replace_inputs(
                 node, tuple(narrow(part, names) for part in new)
             )
+        case nodes.Punctuate(mark=mark, keys=delimited):
+            return (needed | {mark, *delimited},), lambda new: replace_inputs(node, new)
         case nodes.Suppress():
             return _narrow_suppress(node, needed)
         case nodes.Distinct(input=below):

@@ -54,7 +54,7 @@ def _weigh(node: Node) -> Node | None:
             if is_system_stream(node.name):
                 return None
             return nodes.Scan(node.name, Schema((*node.schema.fields, Field(WEIGHT, Type.DOUBLE))))
-        case nodes.Filter():
+        case nodes.Filter() | nodes.Punctuate():
             below = _weigh(node.input)
             return None if below is None else replace(node, input=below)
         case nodes.Project():

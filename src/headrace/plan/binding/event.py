@@ -25,8 +25,9 @@ from headrace.model.types import Type
 from headrace.plan.binding.event_columns import EVENT_START, select_columns
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
+from headrace.plan.binding.scan import scan
 from headrace.plan.binding.span import place
-from headrace.plan.nodes import Detect, Node, Order, Scan
+from headrace.plan.nodes import Detect, Node, Order
 
 
 def is_complex(query: Query) -> bool:
@@ -90,7 +91,7 @@ def bind_event(
 def _input(catalog: Catalog, name: str, span: Span, queries: Callable[[str], Node]) -> Node:
     match catalog.find(name, span=span):
         case Stream() as stream:
-            return Scan(stream.name, stream.schema)
+            return scan(stream)
         case Query() as query:
             return queries(query.name)
         case Table():

@@ -34,9 +34,10 @@ from headrace.plan.binding.expressions.coerce import unify
 from headrace.plan.binding.expressions.scope import Relation, relation_of
 from headrace.plan.binding.matches import bind_match
 from headrace.plan.binding.pace import Part, late_of, paced
+from headrace.plan.binding.scan import scan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.window_functions import check_window_time
-from headrace.plan.nodes import Node, Order, Project, Scan, Union
+from headrace.plan.nodes import Node, Order, Project, Union
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +197,7 @@ def _named(node: exp.Table, env: Environment) -> Item:
         return Item(shared, names, clause, span, False)
     match env.catalog.find(name, span=span):
         case Stream() as stream:
-            return Item(Scan(stream.name, stream.schema), names, clause, span, True)
+            return Item(scan(stream), names, clause, span, True)
         case Table() as table:
             return Item(table, names, clause, span, False, versions=_versions(table, env, span))
         case Query() as query:
@@ -209,7 +210,7 @@ def _versions(table: Table, env: Environment, span: Span | None) -> Node | None:
         return None
     match env.catalog.find(table.origin, span=span):
         case Stream() as stream:
-            node: Node = Scan(stream.name, stream.schema)
+            node = scan(stream)
         case Query() as query:
             node = _plan(query, env, span)
         case Table():

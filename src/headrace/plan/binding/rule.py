@@ -35,8 +35,9 @@ from headrace.plan.binding.event import bind_event, is_complex, repeated, select
 from headrace.plan.binding.expressions.coerce import TEMPORAL, coerce, is_text
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, relation_of, unique
+from headrace.plan.binding.scan import scan
 from headrace.plan.binding.span import place
-from headrace.plan.nodes import Detect, Filter, Node, Project, Scan
+from headrace.plan.nodes import Detect, Filter, Node, Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def bind_rule(rule: CreateRule, catalog: Catalog, queries: Callable[[str], Node]
                     span=rule.context.span,
                     hint=hint,
                 )
-            plan: Node = Scan(source.name, source.schema) if isinstance(source, Stream) else queries(source.name)
+            plan: Node = scan(source) if isinstance(source, Stream) else queries(source.name)
             scope = Scope((relation_of((source.name,), source.schema),))
             terms = _condition(rule, scope, catalog)
             plan = _filtered(plan, terms)

@@ -43,6 +43,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             | nodes.Rank()
             | nodes.Order()
             | nodes.Limit()
+            | nodes.Punctuate()
         ):
             return time_columns(node.input, env)
         case nodes.Pace(late=True):

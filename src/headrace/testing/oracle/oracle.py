@@ -13,7 +13,7 @@ from headrace.model.changelog import DELETE, INSERT
 from headrace.model.expressions.expression import Expr
 from headrace.model.python_target import PythonTarget
 from headrace.model.schema import TS, Schema
-from headrace.model.time import END
+from headrace.model.time import BEGIN, END
 from headrace.model.window import Extent
 from headrace.plan import nodes
 from headrace.plan.nodes import Node
@@ -55,6 +55,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return [made for row in _rows(source, streams, tables) for made in _unnest(node, row)]
         case nodes.Union(inputs=sources):
             return [_derived(row) for source in sources for row in _rows(source, streams, tables)]
+        case nodes.Punctuate(input=source):
+            return _punctuated(node, _rows(source, streams, tables))
         case nodes.Pace(inputs=sources):
             return _paced(node, [_rows(source, streams, tables) for source in sources])
         case nodes.Join(left=left, right=right):
@@ -127,6 +129,19 @@ def _unnest(node: nodes.Unnest, row: Row) -> list[Row]:
 
 def _derived(row: Row) -> Row:
     return Row(row.ts, row.values, None, row.expiry)
+
+
+def _punctuated(node: nodes.Punctuate, rows: list[Row]) -> list[Row]:
+    """Follow the marks in the order of arrival."""
+    ends: dict[Any, int] = {}
+    kept: list[Row] = []
+    for row in sorted(rows, key=lambda row: row.seq or 0):
+        key, mark = identity([row.values[name] for name in node.keys]), row.values[node.mark]
+        if mark is not None and mark is not False:
+            ends[key] = max(ends.get(key, BEGIN), row.ts if mark is True else mark)
+        elif (row.ts < ends.get(key, BEGIN)) is node.late:
+            kept.append(row)
+    return kept
 
 
 def _paced(node: nodes.Pace, inputs: list[list[Row]]) -> list[Row]:

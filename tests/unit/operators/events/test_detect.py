@@ -311,9 +311,7 @@ def test_absence_is_noticed_without_another_tuple() -> None:
     operator = spec(Absent(B, A, 10), Mode.RECENT, ports=2).build()
     for port in (0, 1):
         for element in (*(page for at, page in pages("a1@0") if at == port), Punctuation(5)):
-            list(
-                operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element)
-            )
+            list(operator.on_element(port, element))
     assert due_of(operator) == 11
 
 

@@ -56,7 +56,7 @@ def page(port: int, *times: int, key: int = 1) -> Page:
 
 def step(operator: Operator, port: int, element: Element) -> tuple[list[tuple[int, int]], list[int]]:
     """The pairs and the bounds that come out upon an element."""
-    out = list(operator.on_page(port, element) if isinstance(element, Page) else operator.on_punctuation(port, element))
+    out = list(operator.on_element(port, element))
     pages = [each for each in out if isinstance(each, Page)]
     pairs = [pair for each in pages for pair in each.rows.select("v", "w").rows()]
     return pairs, [each.bound for each in out if isinstance(each, Punctuation)]

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.expressions.expression import Column
-from headrace.model.page import Page, Punctuation, page_of
+from headrace.model.page import Element, Page, Punctuation, page_of
 from headrace.model.schema import Schema
 from headrace.model.time import END
 from headrace.model.types import Type
@@ -19,7 +19,7 @@ def page(rows: list[Row]) -> Page:
     return page_of(SCHEMA, [{"v": v, "w": w} for _, v, w in rows], [ts for ts, _, _ in rows])
 
 
-def rows_of(emitted: list[Page | Punctuation]) -> list[Row]:
+def rows_of(emitted: list[Element]) -> list[Row]:
     return [(ts, v, w) for out in emitted if isinstance(out, Page) for v, w, ts in out.rows.rows()]
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.expressions.expression import Column
-from headrace.model.page import Page, Punctuation, page_of
+from headrace.model.page import Element, Page, Punctuation, page_of
 from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.time import END
 from headrace.model.types import Type
@@ -24,7 +24,7 @@ def page(rows: list[Row]) -> Page:
     return page_of(SCHEMA, [{"k": k, "v": v} for _, (k, v) in rows], [ts for ts, _ in rows])
 
 
-def rows_of(emitted: list[Page | Punctuation]) -> list[Row]:
+def rows_of(emitted: list[Element]) -> list[Row]:
     return [(ts, (k, v)) for out in emitted if isinstance(out, Page) for k, v, ts in out.rows.rows()]
 
 

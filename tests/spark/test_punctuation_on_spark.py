@@ -1,0 +1,95 @@
+"""Records that end keys, on Spark: results come before the frontier, and marks survive kills and other buckets."""
+
+import datetime as dt
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+from tests.spark.crash_case import wait_for_batches
+
+from headrace.session import Session
+from headrace.testing.watching import until
+
+START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
+SCRIPT = """
+CREATE STREAM readings (at TIMESTAMP, segment INT, speed DOUBLE, done BOOLEAN) TIMESTAMP BY at SKEW 1 HOUR
+  PUNCTUATED BY done ON (segment) FROM FILES (path '{data}', format 'parquet');
+CREATE QUERY counts AS SELECT segment, count(*) AS n, window_end FROM readings [RANGE 10 SECONDS SLIDE 5 SECONDS]
+  GROUP BY segment INTO FILES (path '{out}/counts', format 'parquet');
+CREATE QUERY late AS SELECT segment, speed FROM readings.late INTO FILES (path '{out}/late', format 'parquet');
+"""
+FILES, SEGMENTS = 12, 20
+#: Runs a script until it is killed.
+CHILD = """
+import sys
+from headrace.session import Session
+with Session(sys.argv[1], limit=220) as session:
+    session.execute(open(sys.argv[2]).read())
+    session.start()
+    session.wait(600)
+"""
+
+
+def write(folder: Path) -> None:
+    """Write a file for every ten seconds: readings, the end of each segment but 0, and a reading that is too late."""
+    folder.mkdir()
+    for number in range(FILES):
+        rows = [(10 * number + second, segment, 1.0, False) for second in range(10) for segment in range(SEGMENTS)]
+        rows += [(10 * number + 10, segment, 0.0, True) for segment in range(1, SEGMENTS)]
+        rows += [(10 * number + 9, number % SEGMENTS, 2.0, False)]
+        frame = pl.DataFrame(rows, schema=["at", "segment", "speed", "done"], orient="row").with_columns(
+            at=pl.lit(START) + pl.duration(seconds="at"), segment=pl.col("segment").cast(pl.Int32)
+        )
+        frame.write_parquet(folder / f"{number:03}.parquet")
+        os.utime(folder / f"{number:03}.parquet", (1000 + number, 1000 + number))
+
+
+def rows(folder: Path) -> list[tuple[object, ...]]:
+    files = [path for path in folder.glob("*.parquet") if not path.name.startswith(".")]
+    return sorted(row for path in files for row in pl.read_parquet(path).rows())
+
+
+def expected_counts() -> list[tuple[object, ...]]:
+    """All readings count, and of segment 0, which never ends, also the extra one."""
+    found: list[tuple[object, ...]] = []
+    last = 10 * FILES
+    for segment in range(SEGMENTS):
+        for end in range(5, last + 10, 5):
+            inside = sum(end - 10 <= second < end for second in range(last))
+            inside += sum(
+                end - 10 <= 10 * number + 9 < end for number in range(FILES) if number % SEGMENTS == segment == 0
+            )
+            if inside:
+                found.append((segment, inside, START + dt.timedelta(seconds=end)))
+    return sorted(found)
+
+
+def test_marks_close_windows_early_and_survive_kills_and_other_buckets(tmp_path):
+    write(tmp_path / "data")
+    script = tmp_path / "script.sql"
+    script.write_text(SCRIPT.format(data=(tmp_path / "data").as_uri(), out=(tmp_path / "out").as_uri()))
+    checkpoint = tmp_path / "checkpoint"
+    with open(tmp_path / "child.log", "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(checkpoint), str(script)],
+            start_new_session=True,
+            stdout=log,
+            stderr=log,
+        )
+    wait_for_batches(checkpoint, 4, is_over=lambda: process.poll() is not None)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    with Session(checkpoint) as session:
+        session.start()
+        session.execute("ALTER SYSTEM SET buckets = 2")
+        ended = len(expected_counts()) - 200
+        until(lambda: len(rows(tmp_path / "out" / "counts")) > ended, session=session)
+        early = rows(tmp_path / "out" / "counts")
+        assert {row[0] for row in early} == set(range(1, SEGMENTS)), "the frontier is an hour behind"
+        session.drain(90)
+    assert rows(tmp_path / "out" / "counts") == expected_counts()
+    late = [(number, 2.0) for number in range(1, FILES)]
+    assert rows(tmp_path / "out" / "late") == late
