@@ -178,6 +178,7 @@ class Rule(Struct, frozen=True, tag="rule"):
     condition: str = ""
     warnings: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()  # named sinks
+    promises: dict[str, Option] = {}  # how late its detections may be
 
     @property
     def turns(self) -> tuple[str, ...]:

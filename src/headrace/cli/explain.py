@@ -80,6 +80,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | rules.CreateSink()
                 | rules.EnableRule()
                 | rules.RaiseByHand()
+                | rules.Decide()
                 | statements.Detection()
                 | statements.Split()
                 | statements.Drop()

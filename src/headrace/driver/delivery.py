@@ -105,7 +105,7 @@ class Delivery:
 
     def open(self, running: Running) -> None:
         """Make the sinks of new queries and close those of dropped ones."""
-        self.reactions.outbox.start()
+        self.reactions.start()
         targets = {query.query: (query.sinks, query.schema) for query in running.known}
         # what a query delivered before it failed can still be read
         targets |= {
@@ -182,7 +182,7 @@ class Delivery:
         self._delete_leftovers()
         self.demanded = dict([*self.demanded.items(), *arrived.demanded.items()][-_KEPT_ANSWERS:])
         detected = {result.query: result.detected for result in results if result.detected is not None}
-        self.reactions.react(batch, running, detected, ended=ended)
+        self.reactions.react(batch, running, detected, self.clock.now(), ended=ended)
         self._remember(batch, reports, running, written, unread=_unread_exchanges(self.bounds, deployed, running))
         self._report_shed(batch, reports, running)
         # the statistics come last: a tuple that is counted has its results

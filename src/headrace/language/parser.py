@@ -16,7 +16,7 @@ from headrace.language.read.create import read_connector, read_create
 from headrace.language.read.events import read_detection, selects_event
 from headrace.language.read.options import read_options, read_promises
 from headrace.language.read.parcels import read_buckets, read_move
-from headrace.language.read.rules import read_declared, read_enabling, read_raise, read_rule, read_sink
+from headrace.language.read.rules import read_decision, read_declared, read_enabling, read_raise, read_rule, read_sink
 from headrace.language.read.stints import read_stint, read_turn
 from headrace.language.read.views import read_split
 from headrace.language.reader import Reader
@@ -27,12 +27,12 @@ from headrace.model.time import parse_duration, parse_instant
 
 STATEMENTS = (
     "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE",
-    "RAISE", "MOVE", "REFRESH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
+    "CONFIRM", "REJECT", "RAISE", "MOVE", "REFRESH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
 )  # fmt: skip
 SHOWN: tuple[statements.Shown, ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "FUNCTIONS", "STATISTICS", "FEEDBACK",
     "SHEDDING", "DECISIONS", "SETTINGS", "BUCKETS", "STORES", "PLANS", "MIGRATIONS",
-    "PARCELS",
+    "PARCELS", "PROPOSALS",
 )  # fmt: skip
 DROPPED: tuple[Literal["QUERY", "STREAM", "TABLE", "AGGREGATE", "FUNCTION", "RULE", "SINK"], ...] = (
     "QUERY",
@@ -49,7 +49,8 @@ _INTENTS: tuple[Literal["ASSUME", "DESIRE", "DEMAND"], ...] = ("ASSUME", "DESIRE
 _HINT = (
     "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE FUNCTION, CREATE QUERY, CREATE VIEW, "
     "CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, "
-    "ENABLE RULE, DISABLE RULE, RAISE EVENT, MOVE PARCELS, REFRESH TABLE, DROP, SHOW, DESCRIBE or EXPLAIN"
+    "ENABLE RULE, DISABLE RULE, CONFIRM, REJECT, RAISE EVENT, MOVE PARCELS, REFRESH TABLE, DROP, SHOW, DESCRIBE or "
+    "EXPLAIN"
 )
 
 #: The highest priority of a desire.
@@ -125,6 +126,8 @@ def _read(reader: Reader, offset: int) -> Statement:
             return _tell(reader, offset)
         case "ENABLE" | "DISABLE":
             return read_enabling(reader, offset)
+        case "CONFIRM" | "REJECT":
+            return read_decision(reader, offset)
         case "RAISE":
             return read_raise(reader, offset)
         case "MOVE":

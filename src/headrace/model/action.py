@@ -58,7 +58,8 @@ class Effort(Struct, frozen=True):
 class Reaction(Struct, frozen=True):
     """The reaction of a rule: its actions, and when they run among those of other rules.
 
-    Priority 1 runs first, deferred ones last. `texts` are the actions as written.
+    Priority 1 runs first, deferred ones last. `texts` are the actions as written. With `confirm`, detections are
+    proposals.
     """
 
     actions: tuple[Action, ...] = ()
@@ -67,6 +68,7 @@ class Reaction(Struct, frozen=True):
     deferred: bool = False
     enabled: bool = True
     effort: Effort = Effort()
+    confirm: int | None = None  # how long a person may agree to the actions (microseconds); None: nobody is asked
 
     @property
     def rank(self) -> tuple[bool, int]:

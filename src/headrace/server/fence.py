@@ -123,7 +123,7 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
             | statements.Migrate()
             | parcels.MoveParcels() | statements.RefreshTable()
             | statements.Tell() | statements.Ask() | statements.Show() | statements.Describe() | statements.Explain()
-            | rules.DeclareEvent() | rules.EnableRule() | rules.RaiseByHand() | stints.TurnQuery()
+            | rules.DeclareEvent() | rules.EnableRule() | rules.RaiseByHand() | rules.Decide() | stints.TurnQuery()
         ):  # fmt: skip
             return
 

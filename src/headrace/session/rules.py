@@ -137,6 +137,7 @@ def _rule(statement: rules.CreateRule, bound: BoundRule, catalog: Catalog, funct
     actions: list[Action] = []
     texts: list[str] = []
     for clause, text in zip(statement.actions, statement.action_texts, strict=True):
+        _check_confirmed(clause, statement)
         if isinstance(clause, rules.InsertClause):
             named = catalog.sink(clause.name.text) if not clause.connector.options else None
             parts += [named.name] if named else []
@@ -147,7 +148,10 @@ def _rule(statement: rules.CreateRule, bound: BoundRule, catalog: Catalog, funct
         else:
             actions.append(_action(clause, statement, bound, catalog, functions))
             texts.append(" ".join(text.split()))
-    reaction = Reaction(tuple(actions), tuple(texts), statement.priority, statement.deferred, True, _effort(statement))
+    effort = _effort(statement)
+    reaction = Reaction(
+        tuple(actions), tuple(texts), statement.priority, statement.deferred, True, effort, statement.confirm
+    )
     _check_cascade(statement, bound, catalog)
     condition = statement.condition_span
     return Rule(
@@ -156,7 +160,23 @@ def _rule(statement: rules.CreateRule, bound: BoundRule, catalog: Catalog, funct
         "" if bound.context is None else format_context(bound.context),
         "" if condition is None else statement.text[condition.start : condition.end],
         bound.warnings, tuple(parts),
+        {name: value for name, value in statement.options.items() if name.partition(".")[0] == "latency"},
     )  # fmt: skip
+
+
+def _check_confirmed(clause: rules.ActionClause, statement: rules.CreateRule) -> None:
+    """Refuse what is delivered with its micro-batch, and cannot wait for a person."""
+    if statement.confirm is None or not isinstance(clause, rules.InsertClause | rules.RaiseClause):
+        return
+    what, span = (
+        ("INSERT", clause.connector.span) if isinstance(clause, rules.InsertClause) else ("RAISE EVENT", clause.span)
+    )
+    raise NotSupported(
+        f"{what} cannot wait until somebody confirms it",
+        span=span,
+        hint="write CALL, START QUERY or STOP QUERY here, and a second rule without CONFIRM for the rest; "
+        "a person can also RAISE EVENT by hand",
+    )
 
 
 def _action(
@@ -251,7 +271,7 @@ def _check_function(target: Name) -> None:
 def _effort(statement: rules.CreateRule) -> Effort:
     chosen: dict[str, int] = {}
     for name, value in statement.options.items():
-        if name == "force":
+        if name == "force" or name.partition(".")[0] == "latency":
             continue
         span = statement.option_spans.get(name)
         chosen[name] = _duration(value, span) if name == "timeout" else _count(name, value, span)
@@ -296,7 +316,7 @@ def _own_part(connector: Connector, rule: str) -> Connector:
 
 
 def _command(rule: Rule, bound: BoundRule, catalog: Catalog, choose_grid: ChooseGrid) -> AddQuery:
-    query = Query(rule.name, "", rule.columns, rule.sinks)
+    query = Query(rule.name, "", rule.columns, rule.sinks, rule.promises)
     command = command_for(query, bound.plan, catalog, rule.reaction, choose_grid=choose_grid)
     return msgspec.structs.replace(command, definition=digest_of(rule))
 

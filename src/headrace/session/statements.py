@@ -55,6 +55,7 @@ from headrace.session.parcels import buckets_said, explain_splits, move, read_co
 from headrace.session.parcels import said as moves_said
 from headrace.session.plans import explain_local, migrate, said, set_plan
 from headrace.session.promises import check_promises, unshed_places
+from headrace.session.proposals import decide, show_proposals
 from headrace.session.raising import raise_by_hand
 from headrace.session.replacing import Kept, compare, replaced_by, with_state
 from headrace.session.rules import create_rule, create_sink, declare_event, define_inline, enable_rule
@@ -105,6 +106,8 @@ class Statements:
                 enable_rule(statement, transaction)
             case rules.RaiseByHand():
                 raise_by_hand(statement, transaction, self._deployment.now())
+            case rules.Decide():
+                decide(statement, transaction, self._deployment.delivery.reactions, self._deployment.now())
             case statements.CreateQuery():
                 self._create_query(statement, transaction)
             case statements.Select():
@@ -355,6 +358,9 @@ class Statements:
         return self._choose_grid(transaction, statement.target.text, reads)
 
     def _show(self, statement: statements.Show, transaction: Transaction) -> Outcome:
+        if statement.what == "PROPOSALS":
+            reactions = self._deployment.delivery.reactions
+            return show_proposals(reactions, transaction.catalog, self._deployment.now())
         if statement.what == "PARCELS":
             loads = self._deployment.control.balancer.loads
             return show_parcels(self._deployments.newest(), self._buckets(), loads).redacted()

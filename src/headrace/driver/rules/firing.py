@@ -72,6 +72,19 @@ def fire(rule: str, reaction: Reaction, rows: pl.DataFrame) -> Firing:
     return Firing(rule, reaction, Page(visible).encode(), rows[TS].to_list(), list(_keys(rule, rows)), arguments)
 
 
+def single(firing: Firing, at: int) -> Firing:
+    """Return what a rule does for one of its detections."""
+    pages = [None if data is None else Page.decode(data).rows[at : at + 1] for data in firing.arguments]
+    return Firing(
+        firing.rule,
+        firing.reaction,
+        Page(Page.decode(firing.rows).rows[at : at + 1]).encode(),
+        firing.instants[at : at + 1],
+        firing.keys[at : at + 1],
+        [None if rows is None else Page(rows).encode() for rows in pages],
+    )
+
+
 def key_of(detection: str, number: int, action: str) -> str:
     """Return the key of one action for one detection."""
     return hashlib.blake2b(f"{detection}/{number}/{action}".encode(), digest_size=16).hexdigest()

@@ -18,11 +18,13 @@ from headrace.connectors.spool import stream_spool
 from headrace.driver.rules.counters import RuleCounters
 from headrace.driver.rules.firing import Firing, failure, fire, in_order
 from headrace.driver.rules.outbox import Outbox
+from headrace.driver.rules.proposals import Decision, Proposal, Proposals
 from headrace.errors import HeadraceError
 from headrace.model.action import CASCADE, CallFunction, CallWebhook, RaiseEvent, SwitchQuery
 from headrace.model.calendar import python_rows
 from headrace.model.page import Page
 from headrace.model.schema import TS
+from headrace.model.time import format_duration
 from headrace.operators.expressions.evaluate import compile_expr
 
 #: Starts (True) or stops a query by name.
@@ -38,12 +40,30 @@ class Reactions:
         self._directory = directory
         self.counters = RuleCounters()
         self.outbox = Outbox(directory, self.functions, self.counters, threads=threads)
+        self.proposals = Proposals(directory)
+        self._has_resumed = False
         self.raised: dict[str, int] = {}  # events of the last micro-batch, with the earliest time of each
 
-    def react(self, batch: int, running: Running, detected: Mapping[str, Sequence[Page]], *, ended: bool) -> None:
+    def start(self) -> None:
+        """Continue with the calls that an earlier run left, and with what was decided and not carried out."""
+        self.outbox.start()
+        if not self._has_resumed:
+            self._has_resumed = True
+            for proposal, decision in self.proposals.unfinished():
+                self._carry_out(proposal, decision)
+
+    def react(
+        self, batch: int, running: Running, detected: Mapping[str, Sequence[Page]], now: int, *, ended: bool
+    ) -> None:
         """Act on detections by rule; `ended`: nothing is read after this micro-batch."""
         rules = sorted((query for query in running.queries if query.reaction is not None), key=_rank)
-        firings = [firing for rule in rules if (firing := self._firing(rule, detected.get(rule.query, ()))) is not None]
+        fired = [firing for rule in rules if (firing := self._firing(rule, detected.get(rule.query, ()))) is not None]
+        for firing in fired:
+            if firing.reaction.confirm is not None:
+                self.proposals.put(firing, firing.reaction.confirm, now)
+        if any(rule.reaction is not None and rule.reaction.confirm is not None for rule in rules):
+            self.expire(now)
+        firings = [firing for firing in fired if firing.reaction.confirm is None]
         self._switch(firings)
         self._raise(batch, firings, {stream.name for query in running.working for stream in query.streams}, ended)
         calls = [
@@ -53,6 +73,40 @@ class Reactions:
         ]
         if calls:
             self.outbox.put(batch, calls)
+
+    def decide(self, key: str, now: int, *, agrees: bool) -> Proposal:
+        """Carry out a proposal, or drop it; at least once, also if the process stops meanwhile."""
+        self.expire(now)
+        proposal = self.proposals.find(key)
+        decision: Decision = "confirmed" if agrees else "rejected"
+        if not self.proposals.decide(proposal, decision, now):
+            return self.decide(key, now, agrees=agrees)  # somebody was faster: the error says what was decided
+        self._carry_out(proposal, decision)
+        return proposal
+
+    def expire(self, now: int) -> None:
+        """Give up proposals whose time is over; they are in <rule>.failed."""
+        for proposal in self.proposals.waiting():
+            if proposal.expires <= now and self.proposals.decide(proposal, "expired", now):
+                self._carry_out(proposal, "expired")
+
+    def _carry_out(self, proposal: Proposal, decision: Decision) -> None:
+        firing = proposal.firing
+        calls = [at for at, action in enumerate(firing.reaction.actions) if not isinstance(action, SwitchQuery)]
+        match decision:
+            case "confirmed":
+                self._switch([firing])
+                if calls:
+                    self.outbox.put(0, [firing])
+            case "rejected":
+                self.counters.add(firing.rule, given_up=len(calls))
+            case "expired":
+                row, limit = firing.detections()[0], format_duration(proposal.expires - proposal.proposed)
+                why = f"nobody confirmed it within {limit}"
+                numbers = range(len(firing.reaction.actions))
+                self.outbox.keep(firing.rule, [failure(firing, 0, number, row, why, 0) for number in numbers])
+                self.counters.add(firing.rule, given_up=len(calls))
+        self.proposals.done(proposal)
 
     def _firing(self, rule: AddQuery, pages: Sequence[Page]) -> Firing | None:
         rows = in_order(pages)

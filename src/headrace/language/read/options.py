@@ -43,8 +43,8 @@ def read_promises(reader: Reader) -> Options:
 
 
 def read_effort(reader: Reader) -> Options:
-    """Read the options of CREATE RULE ... WITH: how often an action is tried, and for how long."""
-    return _options(reader, ("timeout", "tries", "cascade", "force"), removable=False)
+    """Read the options of CREATE RULE ... WITH: how often an action is tried, for how long, and a promise."""
+    return _options(reader, ("timeout", "tries", "cascade", "force", "latency"), removable=False)
 
 
 def result_order(options: Mapping[str, Option]) -> bool | str:

@@ -19,6 +19,7 @@ from headrace.language.syntax.rules import (
     ContextClause,
     CreateRule,
     CreateSink,
+    Decide,
     DeclareEvent,
     EnableRule,
     InsertClause,
@@ -32,7 +33,8 @@ from headrace.model.time import parse_instant
 from headrace.secrets import has_reference
 
 _RULE = (
-    "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] [WHEN condition] "
+    "CREATE RULE name ON event [CONTEXT RECENT (part BY column)] [PRIORITY 1] [IMMEDIATE | DEFERRED] "
+    "[CONFIRM WITHIN '10 minutes'] [WHEN condition] "
     "DO CALL function(columns)"
 )
 _BY_HAND = "RAISE EVENT name(value, ...), or RAISE EVENT name(value, ...) AT '2026-01-31 10:00:00'"
@@ -41,7 +43,7 @@ _HINT = (
     "an action is INSERT INTO sink, CALL function(columns), CALL PYTHON 'module:function', CALL webhook('http://...'), "
     "START QUERY q, STOP QUERY q or RAISE EVENT e(columns)"
 )
-_CLAUSES = ("CONTEXT", "PRIORITY", "IMMEDIATE", "DEFERRED", "WHEN", "DO")
+_CLAUSES = ("CONTEXT", "PRIORITY", "IMMEDIATE", "DEFERRED", "CONFIRM", "WHEN", "DO")
 
 
 def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
@@ -63,6 +65,7 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
         else:
             deferred = reader.word() == "DEFERRED"
             reader.position += 1
+    confirm = _confirm(reader) if reader.accept("CONFIRM") else None
     condition = condition_span = None
     if reader.accept("WHEN"):
         condition, condition_span = read_condition(reader, "DO", hint="WHEN accident.segment > 0")
@@ -93,7 +96,25 @@ def read_rule(reader: Reader, offset: int, or_replace: bool) -> CreateRule:
         options=options,
         option_spans=spans,
         inline=inline,
+        confirm=confirm,
     )
+
+
+def _confirm(reader: Reader) -> int:
+    reader.expect("WITHIN", hint="CONFIRM WITHIN '10 minutes'")
+    span, within = reader.here(), reader.duration()
+    if within <= 0:
+        raise SyntaxFault("a person needs more time than none to agree", span=span, hint="CONFIRM WITHIN '10 minutes'")
+    return within
+
+
+def read_decision(reader: Reader, offset: int) -> Decide:
+    """Read CONFIRM 'key' or REJECT 'key'."""
+    agrees = reader.word() == "CONFIRM"
+    reader.position += 1
+    reader.accept("PROPOSAL")
+    span = reader.here()
+    return Decide(reader.text, offset, Name(reader.string("the key of a proposal"), span), agrees)
 
 
 def _watched(reader: Reader, offset: int, rule: Name) -> tuple[Name, Detection | None]:

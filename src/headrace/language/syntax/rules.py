@@ -112,6 +112,7 @@ class CreateRule:
     options: dict[str, Option] = field(default_factory=dict)
     option_spans: dict[str, Span] = field(default_factory=dict)
     inline: Detection | None = None
+    confirm: int | None = None  # how long a person may agree (microseconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,16 @@ class EnableRule:
     offset: int
     rule: Name
     on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """CONFIRM 'key', REJECT 'key': what a person says to the proposal of a rule."""
+
+    text: str
+    offset: int
+    key: Name
+    agrees: bool
 
 
 @dataclass(frozen=True, slots=True)

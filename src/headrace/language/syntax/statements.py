@@ -15,7 +15,7 @@ from headrace.errors import Span
 from headrace.language.syntax.aggregates import AggregateBody
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.language.syntax.parcels import MoveParcels
-from headrace.language.syntax.rules import CreateRule, CreateSink, DeclareEvent, EnableRule, RaiseByHand
+from headrace.language.syntax.rules import CreateRule, CreateSink, Decide, DeclareEvent, EnableRule, RaiseByHand
 from headrace.language.syntax.stints import StintClause, TurnQuery
 from headrace.model.events.event import Context, Event
 from headrace.model.option import Option
@@ -42,6 +42,7 @@ Shown: TypeAlias = Literal[
     "PLANS",
     "MIGRATIONS",
     "PARCELS",
+    "PROPOSALS",
 ]
 
 
@@ -380,6 +381,7 @@ Statement: TypeAlias = (
     | CreateRule
     | EnableRule
     | RaiseByHand
+    | Decide
     | CreateSink
     | Detection
     | Split

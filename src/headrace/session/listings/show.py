@@ -14,7 +14,7 @@ from headrace.control.migration_log import MigrationLog
 from headrace.engine.statistics import QueryStatistics, RuleStatistics, Statistics, StreamStatistics
 from headrace.errors import HeadraceError
 from headrace.graph.naming import Names
-from headrace.model.qos import Qos, format_qos
+from headrace.model.qos import Qos, format_qos, qos_of
 from headrace.model.time import MILLISECOND, format_duration, format_instant
 from headrace.session.listings.plans import show_migrations, show_plans
 from headrace.session.listings.settings import setting_text, show_settings
@@ -153,10 +153,13 @@ def describe_rule(rule: Rule) -> Listing:
     effort = reaction.effort
     said = [("ON", rule.event), ("CONTEXT", rule.context or None), ("WHEN", rule.condition or None)]
     said += [("PRIORITY", f"{reaction.priority} {'DEFERRED' if reaction.deferred else 'IMMEDIATE'}")]
+    if reaction.confirm is not None:
+        said += [("CONFIRM WITHIN", format_duration(reaction.confirm))]
     said += [("DO", f"INSERT INTO {sink.kind} {sink.options.get('path', '')}".strip()) for sink in rule.sinks] + [
         ("DO", text) for text in reaction.texts
     ]
     said += [("WITH", f"timeout '{format_duration(effort.timeout)}', tries {effort.tries}, cascade {effort.cascade}")]
+    said += [(f"WITH {name}", value) for name, value in format_qos(qos_of(rule.promises))]
     said += [("STATE", "enabled" if reaction.enabled else "disabled")] + [
         ("warning", warning) for warning in rule.warnings
     ]

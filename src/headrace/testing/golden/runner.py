@@ -102,7 +102,7 @@ class _Runner:
         self.schemas: dict[str, Schema] = {}
         self.clock = VirtualClock()
         if isinstance(session.deployment, LocalDeployment):
-            session.deployment.clock = self.clock
+            session.deployment.clock = session.deployment.delivery.clock = self.clock
 
     def run(self, command: str) -> None:
         verb, *words = command.split(maxsplit=1)
