@@ -68,7 +68,7 @@ class Bounds:
         registers = self._network.registers.get(name)
         if registers is None:
             return False
-        return registers.pending or (name in self.owed and self._improves(name, self.owed[name]))
+        return registers.pending or (name in self.owed and self._can_hand_on(name, self.owed[name]))
 
     def ask(self, source: VertexId) -> bool:
         """Send a new bound from a source; False if it has none."""
@@ -112,6 +112,13 @@ class Bounds:
             elif self._network.registers[arc.target].write(arc.port, bound):
                 self.signalled[arc.target] = None
         return is_complete
+
+    def _can_hand_on(self, name: VertexId, bound: int) -> bool:
+        """Return whether a bound that was held up by tuples on the way would be new at the end of an arc now."""
+        ends = (arc for arc in self._network.arcs.get(name, ()) if arc.target in self._ends)
+        return self._improves(name, bound) or any(
+            self.reached[arc.target] < bound and self._network.is_empty(arc.path) for arc in ends
+        )
 
     def _improves(self, name: VertexId, bound: int) -> bool:
         """Return whether a bound would raise a register at the end of a vertex's arcs now.
