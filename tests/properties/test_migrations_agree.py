@@ -7,24 +7,17 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.properties.live import check_agreement, examples, expected_of, live
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Function
-from headrace.hosts.local import LocalDeployment
-from headrace.language.parser import parse
-from headrace.language.syntax.statements import Select
-from headrace.model.page import Page
 from headrace.model.types import Type
-from headrace.plan.binding.binder import bind
-from headrace.session import Session, Started
-from headrace.testing.clock import VirtualClock
 from headrace.testing.migrations import SHAPES, STRATEGIES, TREES, Run, Shape, join_of, random_tuples
-from headrace.testing.oracle.oracle import Row, answer, as_multiset, rows_of
-from headrace.testing.strategies.queries import STREAMS, stream_histories, stream_statements
-from headrace.testing.streams import page
+from headrace.testing.oracle.oracle import Row
+from headrace.testing.strategies.queries import STREAMS, stream_histories
 
 CATALOG = Catalog()
 for definition in STREAMS:
@@ -113,53 +106,27 @@ def run_changing(
     more: Sequence[str],
 ) -> tuple[list[Row], int]:
     """Push every tuple at its time; change the plan after some of them, with other statements in between."""
-    arrivals = []
-    for stream in STREAMS:
-        newest = -(2**62)
-        for row in histories[stream.name]:
-            newest = max(newest, row.ts)
-            arrivals.append((newest, stream.name, row))
-    arrivals.sort(key=lambda arrival: arrival[:2])
-    schemas = {stream.name: stream.schema for stream in STREAMS}
-    found: list[Row] = []
-
-    def take(batch: int, pages: Sequence[Page]) -> None:
-        found.extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
-
-    with Session(host="local", buckets=buckets) as session:
-        assert isinstance(session.deployment, LocalDeployment)
-        session.deployment.clock = clock = VirtualClock(arrivals[0][0] if arrivals else 0)
-        session.deployment.forgetful = buckets % 2 == 0
-        session.execute(f"{stream_statements()}; {FUNCTION}")
-        (started,) = session.execute(f"CREATE QUERY live AS {text} INTO MEMORY")
-        assert isinstance(started, Started)
-        session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
-        for number, (time, name, row) in enumerate(arrivals):
+    with live(text, histories, buckets, setup=FUNCTION, forgetful=buckets % 2 == 0) as run:
+        for number, arrival in enumerate(run.arrivals):
             plan, using = changes[number % len(changes)]
             if using == "PARALLEL TRACK" and "UNBOUNDED" in text:
                 using = "STEPWISE WITHIN '1 us'"
             if plan.startswith("(") and "kept" in text:
                 plan += LATE[number // 2 % 2]
             if number % 2 == 0:
-                session.execute(f"ALTER QUERY live MIGRATE TO '{plan}' USING {using}")
+                run.session.execute(f"ALTER QUERY live MIGRATE TO '{plan}' USING {using}")
             if more:
-                session.execute(more[number % len(more)])
-            clock.advance(max(0, time - clock.now()))
-            session.push(name, page(schemas[name], [row]).visible().to_dicts())
-            session.deployment.step()
-        session.drain(timeout=30)
-        migrations = session.deployment.control.migrations.all()
+                run.session.execute(more[number % len(more)])
+            run.push(arrival)
+            run.deployment.step()
+        run.session.drain(timeout=30)
+        migrations = run.deployment.control.migrations.all()
         assert all(entry.ended is not None for entry in migrations)
-    return found, len(migrations)
+    return run.results, len(migrations)
 
 
 @pytest.mark.slow
-@settings(
-    deadline=None,
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow],
-    phases=[Phase.generate, Phase.shrink],
-)
+@examples(EXAMPLES)
 @given(
     joins(),
     stream_histories(most=6),
@@ -182,9 +149,5 @@ def run_changing(
 def test_queries_whose_plan_changes_between_micro_batches_agree_with_the_oracle(
     text, histories, buckets, changes, more
 ):
-    note(text)
-    (statement,) = parse(text)
-    assert isinstance(statement, Select)
-    expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
     found, _ = run_changing(text, histories, buckets, changes, more)
-    assert as_multiset(found) == expected
+    check_agreement(found, expected_of(text, histories, CATALOG))

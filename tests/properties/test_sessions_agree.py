@@ -6,18 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties.live import check_agreement, examples, expected_of, live
 
-from headrace.catalog.catalog import Catalog
-from headrace.hosts.local import LocalDeployment
-from headrace.language.parser import parse
-from headrace.language.syntax.statements import Select
 from headrace.model.page import Page
-from headrace.plan.binding.binder import bind
 from headrace.session import Session, Started
-from headrace.testing.clock import VirtualClock
-from headrace.testing.oracle.oracle import Row, answer, as_multiset, rows_of
+from headrace.testing.oracle.oracle import Row, rows_of
 from headrace.testing.strategies.queries import (
     STREAMS,
     joins,
@@ -29,9 +24,6 @@ from headrace.testing.strategies.queries import (
 )
 from headrace.testing.streams import page
 
-CATALOG = Catalog()
-for definition in STREAMS:
-    CATALOG.add(definition)
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "10"))
 
 
@@ -55,31 +47,16 @@ def run_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int,
 
 
 def check_session(text: str, histories: Mapping[str, Sequence[Row]], buckets: int, size: int) -> None:
-    note(text)
-    (statement,) = parse(text)
-    assert isinstance(statement, Select)
-    expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
-    found = as_multiset(run_session(text, histories, buckets, size))
-    assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
+    check_agreement(run_session(text, histories, buckets, size), expected_of(text, histories))
 
 
-@settings(
-    deadline=None,
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow],
-    phases=[Phase.generate, Phase.shrink],
-)
+@examples(EXAMPLES)
 @given(queries(), stream_histories(most=10), st.sampled_from([1, 4]), st.sampled_from([1, 2, 7, 100, 10_000]))
 def test_sessions_agree_with_the_oracle(text, histories, buckets, size):
     check_session(text, histories, buckets, size)
 
 
-@settings(
-    deadline=None,
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow],
-    phases=[Phase.generate, Phase.shrink],
-)
+@examples(EXAMPLES)
 @given(sequences(), stream_histories(most=15), st.sampled_from([1, 3]), st.sampled_from([1, 7, 10_000]))
 def test_sequences_in_sessions_agree_with_the_oracle(text, histories, buckets, size):
     check_session(text, histories, buckets, size)
@@ -89,47 +66,19 @@ def run_live(
     text: str, histories: Mapping[str, Sequence[Row]], buckets: int, modes: Sequence[str], options: str = ""
 ) -> list[Row]:
     """Push every tuple at its time, so that silent streams follow the clock; change their bounds on the way."""
-    arrivals: list[tuple[int, str, Row]] = []
-    for stream in STREAMS:
-        newest = -(2**62)
-        for row in histories[stream.name]:
-            newest = max(newest, row.ts)
-            arrivals.append((newest, stream.name, row))
-    arrivals.sort(key=lambda arrival: arrival[:2])
-    schemas = {stream.name: stream.schema for stream in STREAMS}
-    found: list[Row] = []
-
-    def take(batch: int, pages: Sequence[Page]) -> None:
-        found.extend(row for each in pages for row in rows_of(each.rows.iter_rows(named=True)))
-
-    with Session(host="local", buckets=buckets) as session:
-        assert isinstance(session.deployment, LocalDeployment)
-        session.deployment.clock = clock = VirtualClock(arrivals[0][0] if arrivals else 0)
-        session.deployment.forgetful = bool(options)
-        session.execute(stream_statements())
-        (started,) = session.execute(
-            f"CREATE QUERY live {options} AS {text} INTO MEMORY" if options else f"{text} INTO MEMORY"
-        )
-        assert isinstance(started, Started)
-        session.deployment.delivery.subscribers.setdefault(started.query, []).append(take)
-        for number, (time, name, row) in enumerate(arrivals):
+    with live(text, histories, buckets, options=options, forgetful=bool(options)) as run:
+        for number, arrival in enumerate(run.arrivals):
             if number % 3 == 0:
-                session.execute(f"ALTER SYSTEM SET ets = '{modes[number // 3 % len(modes)]}'")
-            clock.advance(max(0, time - clock.now()))
-            session.push(name, page(schemas[name], [row]).visible().to_dicts())
-            session.deployment.step()
-        session.drain(timeout=30)
-        assert not any(seen.late for seen in session.statistics().streams.values())
-    return found
+                run.session.execute(f"ALTER SYSTEM SET ets = '{modes[number // 3 % len(modes)]}'")
+            run.push(arrival)
+            run.deployment.step()
+        run.session.drain(timeout=30)
+        assert not any(seen.late for seen in run.session.statistics().streams.values())
+    return run.results
 
 
 @pytest.mark.slow
-@settings(
-    deadline=None,
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow],
-    phases=[Phase.generate, Phase.shrink],
-)
+@examples(EXAMPLES)
 @given(
     queries(),
     stream_histories(most=8),
@@ -137,21 +86,11 @@ def run_live(
     st.lists(st.sampled_from(["on demand", "periodic 1 ms", "periodic 3 s", "none"]), min_size=1, max_size=3),
 )
 def test_live_sessions_agree_with_the_oracle_however_streams_tell_their_time(text, histories, buckets, modes):
-    note(text)
-    (statement,) = parse(text)
-    assert isinstance(statement, Select)
-    expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
-    found = as_multiset(run_live(text, histories, buckets, modes))
-    assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
+    check_agreement(run_live(text, histories, buckets, modes), expected_of(text, histories))
 
 
 @pytest.mark.slow
-@settings(
-    deadline=None,
-    max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow],
-    phases=[Phase.generate, Phase.shrink],
-)
+@examples(EXAMPLES)
 @given(
     st.one_of(unions(), joins()),
     stream_histories(most=8),
@@ -159,11 +98,6 @@ def test_live_sessions_agree_with_the_oracle_however_streams_tell_their_time(tex
     st.sampled_from(["on demand", "periodic 3 s", "none"]),
 )
 def test_unions_and_joins_that_merge_agree_with_the_oracle_and_keep_order(text, histories, buckets, mode):
-    note(text)
-    (statement,) = parse(text)
-    assert isinstance(statement, Select)
-    expected = as_multiset(answer(bind(statement.select, statement.text, CATALOG), histories))
     rows = run_live(text, histories, buckets, [mode], "WITH (ordered merge)")
-    found = as_multiset(rows)
-    assert found == expected, f"missing {dict(expected - found)}, too many {dict(found - expected)}"
+    check_agreement(rows, expected_of(text, histories))
     assert [row.ts for row in rows] == sorted(row.ts for row in rows)
