@@ -128,7 +128,7 @@ def _step(
 ) -> tuple[Running, int]:
     assert isinstance(session.deployment, LocalDeployment)
     for statement in statements(session, chance):
-        with suppress(NotSupported):  # the outer join cannot move, and joins before it only if they are split
+        with suppress(NotSupported):  # a join whose readers cannot move, unless it is split
             session.execute(statement)
     after = session.deployment.intake.deployments.newest()
     changes += sum(map(len, changed_parcels(before.allotments, after.allotments).values()))

@@ -8,12 +8,27 @@ import numpy as np
 import polars as pl
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.define import define_fed_table, define_query, define_stream, define_table, define_view
+from headrace.catalog.define import (
+    define_event,
+    define_fed_table,
+    define_query,
+    define_stream,
+    define_table,
+    define_view,
+)
 from headrace.catalog.definitions import Stream
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import CreateQuery, CreateStream, CreateTable, CreateView
+from headrace.language.syntax.statements import (
+    CreateEvent,
+    CreateQuery,
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Detection,
+)
 from headrace.model.schema import Schema
 from headrace.plan.binding.binder import bind
+from headrace.session.compile import plan_event
 from headrace.storage import files
 from headrace.testing.oracle.oracle import Row, answer
 from headrace.testing.oracle.rows import rounded
@@ -127,6 +142,14 @@ def expected(script: str, frames: dict[str, pl.DataFrame]) -> dict[str, list]:
         elif isinstance(statement, CreateView):
             plan = bind(statement.select, statement.text, catalog)
             catalog.add(define_view(statement, plan.schema))
+        elif isinstance(statement, CreateEvent):
+            body = statement.body
+            plan = (
+                plan_event(body, catalog)
+                if isinstance(body, Detection)
+                else bind(body.select, body.select_text, catalog)
+            )
+            catalog.add(define_event(statement, plan.schema))
         elif isinstance(statement, CreateQuery):
             plan = bind(statement.select, statement.text, catalog)
             catalog.add(define_query(statement, plan.schema))

@@ -28,6 +28,15 @@ CREATE QUERY firsts AS SELECT DISTINCT ON (k) k, v FROM c [RANGE 10 SECONDS]
 CREATE QUERY best AS SELECT k, v, row_number() OVER (PARTITION BY k, window_start, window_end ORDER BY v DESC) AS place
   FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(at), INTERVAL '10' SECOND)) QUALIFY place <= 2
   INTO FILES (path '{out}/best', format 'parquet');
+CREATE QUERY lone AS SELECT k, count(*) AS n, count(w) AS met FROM (SELECT x.k, z.v AS w
+  FROM (SELECT k, v FROM a WHERE v < 300) [RANGE 5 SECONDS] AS x LEFT JOIN c [RANGE 10 SECONDS] AS z ON x.k = z.k)
+  [RANGE 4 SECONDS] GROUP BY k INTO FILES (path '{out}/lone', format 'parquet');
+CREATE QUERY follow AS SELECT x.k, x.v AS a, y.v AS b FROM (SELECT k, v FROM a WHERE v < 300) [RANGE 9 SECONDS] AS x
+  JOIN b AS y ON x.k = y.k FOLLOWING CHRONICLE INTO FILES (path '{out}/follow', format 'parquet');
+CREATE EVENT low AS SELECT k, v FROM a WHERE v < 200;
+CREATE EVENT silence AS NOT (c) [low, '3 s'] WHERE low.k = c.k;
+CREATE QUERY quiet AS SELECT k, v FROM silence INTO FILES (path '{out}/quiet', format 'parquet');
+CREATE QUERY first AS SELECT k, v FROM b LIMIT 700 INTO FILES (path '{out}/first', format 'parquet');
 ALTER SYSTEM SET grid = 'on';
 CREATE QUERY apart AS SELECT x.v AS a, y.v AS b, z.v AS c FROM (SELECT v FROM a WHERE v < 300) [RANGE 30 SECONDS] AS x
   JOIN (SELECT k, v FROM b WHERE v < 300) [RANGE 20 SECONDS] AS y ON x.v % 20 = y.v % 20
@@ -40,8 +49,22 @@ CREATE QUERY pairs AS SELECT x.k, x.v AS a, y.v AS b FROM a [RANGE 30 SECONDS] A
 CREATE QUERY tallies AS SELECT k, count(*) AS n, sum(b) AS total FROM pairs [RANGE 15 SECONDS] GROUP BY k
   INTO FILES (path '{out}/tallies', format 'parquet');
 """
-#: `apart` has a grid of 2 x 2 cells on 4 buckets: it stays there, whatever moves.
-MOVED = ("counts", "pairs", "triples", "kinds", "visits", "steps", "totals", "firsts", "best")
+#: `apart` has a grid of 2 x 2 cells on 4 buckets: it stays there, whatever moves. `first` lies in one bucket, which is
+#: another one if there are more or fewer.
+MOVED = (
+    "counts",
+    "pairs",
+    "triples",
+    "kinds",
+    "visits",
+    "steps",
+    "totals",
+    "firsts",
+    "best",
+    "lone",
+    "follow",
+    "quiet",
+)
 MOVING = f"moving={','.join(MOVED)}"
 #: Where each process dies while joins come to have keys in several buckets, or in one again.
 POINTS = ("rows are given", "rows are taken in", "the delivery of given rows")

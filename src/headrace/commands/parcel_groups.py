@@ -111,10 +111,26 @@ def _name(vertex: VertexId) -> str:
 
 def _hindrance(placement: Placement, running: Running, vertices: Sequence[VertexId]) -> str | None:
     specs = {vertex.id: vertex.spec for vertex in placement.keyed}
-    names: Names | None = None
+    is_keyed = any(any(placement.lays[vertex].keys) for vertex in vertices)
     for vertex in vertices:
-        reason = specs[vertex].hindrance
+        reason = specs[vertex].hindrance if is_keyed else specs[vertex].whole_hindrance
+        if reason is None and is_keyed and specs[vertex].has_own_time:
+            late = next((behind for behind in _readers(placement, vertex) if not specs[behind].is_stateless), None)
+            if late is not None:
+                waits = "its tuples wait for a partner without limit"
+                reason = f"{waits}, and time cannot go back where {Names(whole_of(running))[late]} is ahead of them"
         if reason is not None:
-            names = names or Names(whole_of(running))
-            return f"{names[vertex]}: {reason}"
+            return f"{Names(whole_of(running))[vertex]}: {reason}"
     return None
+
+
+def _readers(placement: Placement, vertex: VertexId) -> list[VertexId]:
+    """Return the vertices that results of one come to in the same bucket, past those without state."""
+    readers, specs = placement.keyed.readers(), {other.id: other.spec for other in placement.keyed}
+    found, waiting = dict[VertexId, None](), [vertex]
+    while waiting:
+        for reader, _ in readers[waiting.pop()]:
+            if reader not in found:
+                found[reader] = None
+                waiting += [reader] if specs[reader].is_stateless else []
+    return list(found)

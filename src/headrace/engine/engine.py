@@ -354,6 +354,12 @@ class Engine:
         assert isinstance(operator, HoldOperator)
         self.execution.emit(vertex, operator.release())
 
+    def release_all(self) -> None:
+        """Let all vertices give up what they hold: where one had too much and let go of it, time is ahead of others."""
+        for name, operator in self.operators.items():
+            if isinstance(operator, HoldOperator):
+                self.release(name)
+
     def use_tree(self, vertex: VertexId, number: int, tree: Tree, how: How, portion: int) -> None:
         """Let a join of several inputs go on with another tree."""
         operator = self.operators.get(vertex)
@@ -379,6 +385,11 @@ class Engine:
                 state = operator.give(by, choose)
                 given += [(name, state)] if state else []
         return given
+
+    def begin_again(self, vertex: VertexId) -> None:
+        """Let a vertex begin with nothing: without state and unread input, with the bounds of its inputs."""
+        self.execution.rebuild(vertex)
+        self.network.clear(vertex)
 
     def copy(self, vertex: VertexId, port: int, keys: Sequence[Keys], choose: Choose) -> State:
         """Return the rows of a port that are chosen, and keep them."""

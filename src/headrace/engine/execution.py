@@ -57,8 +57,7 @@ class Execution:
         self._build(graph)
         self.graph = graph
         self._portions = {vertex.id: vertex.spec.portion for vertex in graph}
-        self._speaking = {name: speaker for name, speaker in self.operators.items() if isinstance(speaker, Speaking)}
-        self._timed = {name: timed for name, timed in self.operators.items() if isinstance(timed, Timed)}
+        self._notice()
         self.ends = {vertex.id for vertex in graph if isinstance(vertex.spec, Output | Exchange)}
         self._ends_of = {
             name: tuple(reader for reader, _ in arcs if reader in self.ends) for name, arcs in graph.readers().items()
@@ -82,6 +81,17 @@ class Execution:
         for gone in [name for name in self.operators if name not in after]:
             del self.operators[gone], self.statistics[gone]
             self.bounds.forget(gone)
+
+    def rebuild(self, name: VertexId) -> None:
+        """Build the operator of a vertex again, with empty state."""
+        with blaming(name, self.graph):
+            self.operators[name] = self.graph.by_id()[name].spec.build()
+        self._notice()
+
+    def _notice(self) -> None:
+        """Remember which operators speak, and which wait for time."""
+        self._speaking = {name: speaker for name, speaker in self.operators.items() if isinstance(speaker, Speaking)}
+        self._timed = {name: timed for name, timed in self.operators.items() if isinstance(timed, Timed)}
 
     def connect(self) -> None:
         """Connect the operators by arcs; what is unread stays."""

@@ -140,10 +140,21 @@ class Network:
             self._count(self._origin(arc))
 
     def swap(self, arc: Arc, elements: Sequence[Waiting]) -> None:
-        """Give one reader these elements, of which there is at least one, instead of all that is unread."""
+        """Give one reader these elements instead of all that is unread; without any, it is not ready any more."""
         buffer, cursor = self._cursors[arc]
         buffer.swap(cursor, elements)
+        if not elements:
+            del self.ready[arc]
         self._count(self._origin(arc))
+
+    def clear(self, name: VertexId) -> None:
+        """Forget what is unread at the inputs of a vertex; its registers stay, and it is told of them once more."""
+        for arc in self._inputs[name]:
+            if arc in self.ready:
+                self.swap(arc, ())
+        registers = self.registers.get(name)
+        if registers is not None:
+            registers.begin_again()
 
     def elements(self, arc: Arc) -> list[Element]:
         """Return what is unread on an arc."""

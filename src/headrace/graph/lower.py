@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import UNSET
 
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
+from headrace.graph.lives import longest_wait
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.schema import SEQ, Schema
 from headrace.model.window import (
@@ -251,6 +252,7 @@ class _Lowering:
             expiry,
             node.manner,
             both_keys=True,
+            life=longest_wait(node),
         )
         if by_rows:
             first = self._ordered(node.left, spec.partition_by(0), expiry=node.left_extent is None)

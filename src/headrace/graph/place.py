@@ -231,8 +231,10 @@ class _Placer:
         own = self.allotted.get(vertex.id)
         if own is not None:
             return own
+        if vertex.spec.hindrance is not None or vertex.spec.has_own_time:
+            return ""
         inherited = (self.allotments[origin] for origin in vertex.inputs if origin in self.keyed)
-        return next(filterfalse(is_dealt, inherited), "") if vertex.spec.hindrance is None else ""
+        return next(filterfalse(is_dealt, inherited), "")
 
     def _allotment_behind(self, name: VertexId) -> str:
         """Return the allotment of the vertices with state that a stateless one of the ingest leads to, if it is one."""

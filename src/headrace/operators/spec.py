@@ -69,6 +69,19 @@ class Spec(Struct, frozen=True):
         return None if self.is_stateless else "its state cannot be divided by key"
 
     @property
+    def has_own_time(self) -> bool:
+        """Return whether tuples that wait hold back the bound of its output, in each bucket by a time of its own."""
+        return False
+
+    @property
+    def whole_hindrance(self) -> str | None:
+        """Return why not even all of its state can go to another bucket, of a vertex that lies in one; None if it can.
+
+        All that it keeps goes then, with its unread input and the bounds that it has reached.
+        """
+        return None
+
+    @property
     def can_be_split(self) -> bool:
         """Return whether a key may be in several buckets.
 

@@ -370,6 +370,9 @@ class Bucket:
         for name in self._receives:
             if name in self._closed:
                 self.engine.push(name, Punctuation(END))
+        if is_moving:
+            self.engine.run()
+            self.engine.release_all()
         rest = self.engine.run(budget)
         # urgent vertices have finished whatever the budget, so they may ask although others have a backlog
         is_done = budget is None or self.engine.urgent or not self.engine.backlog().tuples

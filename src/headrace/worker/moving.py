@@ -8,8 +8,9 @@ them in before anything else.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from headrace.commands.allotments import Allotment, moved_parcels
 from headrace.commands.key_splits import changed_parcels, transfers
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import Guard
+from headrace.engine.whole_state import NOTHING, Whole, give_whole, take_whole, times_of
 from headrace.errors import HostFault
 from headrace.graph.graph import VertexId
 from headrace.graph.place import Lay
@@ -36,11 +38,17 @@ from headrace.worker.chunk_cache import decode_chunk, digest_of, encode_chunk
 FOLDER = "moves"
 
 
-class Given(Struct, frozen=True):
-    """What a bucket gives of its parcels to another: chunks of state by vertex, and guards that go with them."""
+class Given(Struct, frozen=True, omit_defaults=True):
+    """What a bucket gives of its parcels to another: chunks of state by vertex, and guards that go with them.
+
+    Vertices without keys may go as a whole, with the bounds that they have reached.
+    """
 
     state: dict[VertexId, dict[str, bytes]]
     guards: list[Guard] = []
+    whole: dict[VertexId, dict[str, bytes]] = {}
+    reached: dict[VertexId, int] = {}
+    owed: dict[VertexId, int] = {}
 
 
 _given = msgspec.msgpack.Decoder(Given)
@@ -93,90 +101,126 @@ def give(
     moves: Moves,
 ) -> list[Moved]:
     """Give away the parcels that leave a bucket between two allotments; return what was written for whom."""
-    moved = give_split(engine, number, batch, lays, allotments, moves)
-    for name, ways in moved_parcels(*allotments).items():
-        leaving: dict[int, list[int]] = {}
-        for parcel, (old, new) in ways.items():
-            if old == number:
-                leaving.setdefault(new, []).append(parcel)
+    moved: list[Moved] = []
+    gives: list[tuple[str, _Give]] = [(name, _give_split) for name in changed_parcels(*allotments)]
+    gives += [(name, _give_leaving) for name in moved_parcels(*allotments)]
+    for name, give_some in gives:
         vertices = {vertex: lay.keys for vertex, lay in lays.items() if lay.allotment == name}
-        for bucket, parcels in leaving.items():
-            chosen = Chosen(parcels, allotments[1][name].parcels)
-            state = dict(engine.give(vertices, chosen))
-            title = f"b{batch}-{name}-{number}-{bucket}"
-            moved += _written(state, engine.guards.of_groups(vertices), title, bucket, len(parcels), moves)
+        for bucket, gift in give_some(engine, number, vertices, allotments, name).items():
+            given = Given(
+                _encoded(gift.state),
+                engine.guards.of_groups(vertices),
+                _encoded(gift.whole.state),
+                gift.whole.reached,
+                gift.whole.owed,
+            )
+            if given.state or given.guards or given.reached:
+                data = msgspec.msgpack.encode(given)
+                parts = (*gift.state.values(), *gift.whole.state.values())
+                rows = sum(chunk.height for state in parts for chunk in state.values())
+                file = moves.write(f"b{batch}-{name}-{number}-{bucket}", data)
+                moved.append(Moved(file, bucket, gift.parcels, rows, len(data)))
     return moved
 
 
-def give_split(
+class _Gift(Struct, frozen=True):
+    """What a bucket gets: of how many parcels, rows by vertex, and what goes as a whole."""
+
+    parcels: int
+    state: Mapping[VertexId, State]
+    whole: Whole = NOTHING
+
+
+#: By the bucket that gets it.
+_Gifts: TypeAlias = dict[int, _Gift]
+_Allotments: TypeAlias = tuple[Mapping[str, Allotment], Mapping[str, Allotment]]
+_Give: TypeAlias = Callable[[Engine, int, Mapping[VertexId, tuple[Keys, ...]], _Allotments, str], _Gifts]
+
+
+def _give_leaving(
     engine: Engine,
     number: int,
-    batch: int,
-    lays: Mapping[VertexId, Lay],
-    allotments: tuple[Mapping[str, Allotment], Mapping[str, Allotment]],
-    moves: Moves,
-) -> list[Moved]:
+    vertices: Mapping[VertexId, tuple[Keys, ...]],
+    allotments: _Allotments,
+    name: str,
+) -> _Gifts:
+    """Give away parcels that leave for another bucket."""
+    leaving: dict[int, list[int]] = {}
+    for parcel, (old, new) in moved_parcels(*allotments)[name].items():
+        if old == number:
+            leaving.setdefault(new, []).append(parcel)
+    if not leaving:
+        return {}
+    specs = {vertex: engine.network.vertices[vertex].spec for vertex in vertices}
+    if not all(spec.hindrance is None for spec in specs.values()):  # it has no keys, so one parcel
+        return {bucket: _Gift(1, {}, give_whole(engine, vertices)) for bucket in leaving}
+    timed = [vertex for vertex, spec in specs.items() if spec.has_own_time]
+    times = times_of(engine, timed) if timed else NOTHING
+    count = allotments[1][name].parcels
+    return {
+        bucket: _Gift(len(parcels), dict(engine.give(vertices, Chosen(parcels, count))), times)
+        for bucket, parcels in leaving.items()
+    }
+
+
+def _give_split(
+    engine: Engine,
+    number: int,
+    vertices: Mapping[VertexId, tuple[Keys, ...]],
+    allotments: _Allotments,
+    name: str,
+) -> _Gifts:
     """Give away, copy and forget rows of joins that have parcels in several buckets, or may have."""
-    moved: list[Moved] = []
-    for name in changed_parcels(*allotments):
-        vertices = {vertex: lay.keys for vertex, lay in lays.items() if lay.allotment == name}
-        sent: dict[int, dict[VertexId, dict[str, list[pl.DataFrame]]]] = {}
-        parcels: Counter[int] = Counter()
-        for vertex, keys in vertices.items():
-            for actions, alike in transfers(*allotments, name, number, len(keys)).items():
-                chosen = Chosen(alike, allotments[1][name].parcels)
-                parcels.update({bucket: len(alike) for bucket in {bucket for each in actions for bucket in each.to}})
-                for port, action in enumerate(actions):
-                    rows = engine.copy(vertex, port, keys, chosen) if action.to else {}
-                    for bucket in action.to if rows else ():
-                        for chunk, frame in rows.items():
-                            sent.setdefault(bucket, {}).setdefault(vertex, {}).setdefault(chunk, []).append(frame)
-                    if not action.keeps:
-                        engine.forget(vertex, port, keys, chosen)
-        for bucket, count in sorted(parcels.items()):
-            state = {
-                vertex: {chunk: pl.concat(frames) for chunk, frames in chunks.items()}
-                for vertex, chunks in sent.get(bucket, {}).items()
-            }
-            title = f"b{batch}-{name}-{number}-{bucket}"
-            moved += _written(state, engine.guards.of_groups(vertices), title, bucket, count, moves)
-    return moved
+    sent: dict[int, dict[VertexId, dict[str, list[pl.DataFrame]]]] = {}
+    counts: Counter[int] = Counter()
+    for vertex, keys in vertices.items():
+        for actions, alike in transfers(*allotments, name, number, len(keys)).items():
+            chosen = Chosen(alike, allotments[1][name].parcels)
+            counts.update({bucket: len(alike) for bucket in {bucket for each in actions for bucket in each.to}})
+            for port, action in enumerate(actions):
+                rows = engine.copy(vertex, port, keys, chosen) if action.to else {}
+                for bucket in action.to if rows else ():
+                    for chunk, frame in rows.items():
+                        sent.setdefault(bucket, {}).setdefault(vertex, {}).setdefault(chunk, []).append(frame)
+                if not action.keeps:
+                    engine.forget(vertex, port, keys, chosen)
+    gifts: _Gifts = {}
+    for bucket, count in sorted(counts.items()):
+        state = {
+            vertex: {chunk: pl.concat(frames) for chunk, frames in chunks.items()}
+            for vertex, chunks in sent.get(bucket, {}).items()
+        }
+        gifts[bucket] = _Gift(count, state)
+    return gifts
 
 
-def _written(
-    state: Mapping[VertexId, State], guards: list[Guard], title: str, bucket: int, parcels: int, moves: Moves
-) -> list[Moved]:
-    """Write a file for a bucket, if it gets anything."""
-    given = Given(
-        {vertex: {chunk: encode_chunk(rows) for chunk, rows in chunks.items()} for vertex, chunks in state.items()},
-        guards,
-    )
-    if not given.state and not given.guards:
-        return []
-    data = msgspec.msgpack.encode(given)
-    rows = sum(rows.height for chunks in state.values() for rows in chunks.values())
-    return [Moved(moves.write(title, data), bucket, parcels, rows, len(data))]
+def _encoded(states: Mapping[VertexId, State]) -> dict[VertexId, dict[str, bytes]]:
+    return {vertex: {chunk: encode_chunk(rows) for chunk, rows in state.items()} for vertex, state in states.items()}
 
 
 def take_in(engine: Engine, number: int, moved: Iterable[Moved], moves: Moves) -> int:
     """Take in the parcels that others gave to a bucket; return how many files they were in."""
     own = [file.name for file in moved if file.bucket == number]
     for name in own:
-        state, guards = decode_given(moves.read(name), name)
+        state, whole, guards = decode_given(moves.read(name), name)
         engine.take_in(state)
+        take_whole(engine, whole)
         engine.guards.take_over(guards)
     return len(own)
 
 
-def decode_given(data: bytes, name: str) -> tuple[dict[VertexId, dict[str, pl.DataFrame]], list[Guard]]:
-    """Return what a file holds."""
+def decode_given(data: bytes, name: str) -> tuple[Mapping[VertexId, State], Whole, list[Guard]]:
+    """Return what a file holds: rows of some keys, what goes as a whole, and guards."""
     try:
         given = _given.decode(data)
-        state = {vertex: {n: decode_chunk(chunk) for n, chunk in c.items()} for vertex, c in given.state.items()}
+        state, whole = (
+            {vertex: {n: decode_chunk(chunk) for n, chunk in c.items()} for vertex, c in chunks.items()}
+            for chunks in (given.state, given.whole)
+        )
     except ValueError as error:  # DecodeError is one
         hint = "restore the checkpoint from a copy"
         raise HostFault(f"{FOLDER}/{name} is damaged: {error}", hint=hint) from error
-    return state, given.guards
+    return state, Whole(whole, given.reached, given.owed), given.guards
 
 
 def _digest(data: bytes) -> str:

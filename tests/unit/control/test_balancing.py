@@ -25,8 +25,8 @@ COUNTS = "CREATE QUERY counts AS SELECT k, count(*) AS n FROM s [RANGE 2 SECONDS
 WHOLE = "CREATE QUERY whole{} AS SELECT sum(v + {}) AS n FROM s [RANGE 2 SECONDS] INTO MEMORY;"
 JOINED = """CREATE QUERY joined AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a JOIN t [RANGE 1 SECOND] AS b
 ON a.k = b.k INTO MEMORY;"""
-PADDED = """CREATE QUERY padded AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a
-LEFT JOIN s [RANGE 2 SECONDS] AS b ON a.k = b.k INTO MEMORY;"""
+THRIFTY = """CREATE QUERY thrifty AS SELECT a.k, b.v FROM s [RANGE 2 SECONDS] AS a
+THRIFTY JOIN s [RANGE 2 SECONDS] AS b ON a.k = b.k INTO MEMORY;"""
 
 
 def running_of(*texts: str, mode: str = "auto") -> Running:
@@ -126,7 +126,7 @@ def test_queries_without_keys_do_not_all_stay_in_the_first_bucket() -> None:
 
 @pytest.mark.parametrize(
     ("text", "counts", "reason"),
-    [(COUNTS, {0: 700, 1: 10}, "one parcel alone has"), (PADDED, {0: 400, 2: 400, 1: 10}, "padded cannot move")],
+    [(COUNTS, {0: 700, 1: 10}, "one parcel alone has"), (THRIFTY, {0: 400, 2: 400, 1: 10}, "thrifty cannot move")],
 )
 def test_it_says_once_why_nothing_moves(text: str, counts: dict[int, int], reason: str) -> None:
     running, decisions = simulate(Balancer(), running_of(text), counts, 20)
@@ -163,7 +163,7 @@ def test_a_key_that_fits_a_processor_is_not_split() -> None:
 
 def test_a_join_whose_readers_cannot_move_is_split() -> None:
     counts = dict.fromkeys(range(64), 10) | {5: 270}
-    text = PADDED.replace("FROM s", "FROM (SELECT x.k FROM s [RANGE 2 SECONDS] AS x JOIN t [RANGE 1 SECOND] AS y "
+    text = THRIFTY.replace("FROM s", "FROM (SELECT x.k FROM s [RANGE 2 SECONDS] AS x JOIN t [RANGE 1 SECOND] AS y "
                           "ON x.k = y.k)", 1)  # fmt: skip
     running, decisions = simulate(Balancer(), running_of(text), counts, 30, (1, 2, 3, 4, 5, 6, 7))
     assert [type(decision) for decision in decisions if not isinstance(decision, KeepParcels)][:1] == [SplitParcel]

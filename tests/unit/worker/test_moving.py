@@ -143,26 +143,26 @@ def test_a_query_may_go_while_its_parcels_are_under_way(session: Session, tmp_pa
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_query_that_cannot_move_may_come_in_the_micro_batch_of_a_move(session: Session, *, is_first: bool) -> None:
-    padded = """CREATE QUERY padded AS SELECT counts.k, counts.n, s.v FROM counts [RANGE 4 SECONDS]
-    LEFT JOIN s [RANGE 4 SECONDS] ON counts.k = s.k INTO MEMORY;"""
+    thrifty = """CREATE QUERY thrifty AS SELECT counts.k, counts.n, s.v FROM counts [RANGE 4 SECONDS]
+    THRIFTY JOIN s [RANGE 4 SECONDS] ON counts.k = s.k INTO MEMORY;"""
     push(session, 1, 3, 7)
     step(session)
     with Session(host="local") as other:
         other.execute(STREAM + COUNTS)
         push(other, 1, 3, 7)
         step(other)
-        other.execute(padded)
+        other.execute(thrifty)
         push(other, 8, 12, 21)
         other.drain(60)
-        wanted = results(other, "padded")
+        wanted = results(other, "thrifty")
     if is_first:  # of which a balancer that looked before does not know
         assert isinstance(session.deployment, LocalDeployment)
         (group,) = parcel_groups(session.deployment.intake.deployments.newest(), [0, 1])
-        session.execute(padded)
+        session.execute(thrifty)
         session.deployment.send(group.moving(dict.fromkeys(range(128), 1), auto=True))
     else:
         move(session, 1)
-        session.execute(padded)
+        session.execute(thrifty)
     step(session)
     assert rows_in(session, 1)
     assert not rows_in(session, 0)
@@ -172,7 +172,7 @@ def test_a_query_that_cannot_move_may_come_in_the_micro_batch_of_a_move(session:
     session.drain(60)
     assert results(session) == expected(1, 3, 7, 8, 12, 21)
     assert len(wanted) > 6
-    assert results(session, "padded") == wanted
+    assert results(session, "thrifty") == wanted
 
 
 @pytest.mark.parametrize("harm", ["missing", "damaged"])

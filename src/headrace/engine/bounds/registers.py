@@ -80,6 +80,11 @@ class Registers:
         self.late, self.late_pages = before.late, before.late_pages
         self.raised = True
 
+    def begin_again(self) -> None:
+        """Forget heads and what the operator was given: another one takes its place."""
+        self.heads, self.given = [None] * len(self.heads), [BEGIN] * len(self.given)
+        self.passed, self.newest, self.raised = BEGIN, BEGIN, True
+
     def see(self, port: int, stamp: int) -> None:
         """Raise the register of a port to the timestamp of its head."""
         if stamp > self.values[port]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from headrace.model.schema import TS
+from headrace.model.types import DataType
 from headrace.operators.arrays import Ints
 from headrace.operators.events.histories import Key
+from headrace.operators.events.inputs import KEYS
 from headrace.operators.events.occurrence import Occurrence, Occurrences, Row
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.joins.sequence_match import number_rows
@@ -87,6 +90,22 @@ def comparable(key: Key) -> Key:
     return tuple(
         "NaN" if value != value else 0.0 if value == 0 and isinstance(value, float) else value for value in key
     )
+
+
+def key_columns(keys: Sequence[Key], types: Sequence[DataType]) -> pl.DataFrame:
+    """Return keys as columns again, under the names that `Inputs` gives them; the frame has a row for each."""
+    columns = [pl.int_range(len(keys), dtype=pl.Int64, eager=True).alias("__row")]
+    for i, type_ in enumerate(types):
+        dtype = type_.polars
+        values = [key[i] for key in keys]
+        if isinstance(dtype, pl.Decimal):
+            column = pl.Series([Decimal(value).scaleb(-dtype.scale) for value in values], dtype=dtype)
+        elif dtype.is_float():
+            column = pl.Series([float(value) for value in values], dtype=dtype)  # NaN is kept as its name
+        else:
+            column = pl.Series(values, dtype=pl.Series([], dtype=dtype).to_physical().dtype).cast(dtype)
+        columns.append(column.alias(KEYS.format(i)))
+    return pl.DataFrame(columns)
 
 
 def _groups(keys: pl.DataFrame) -> Ints:

@@ -6,23 +6,31 @@ part. All tuples that the frontier has passed are taken at once, sorted by key a
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
+
 import polars as pl
 
 from headrace.errors import InternalError
 from headrace.model.events.event import Event, Mode, Primitive, Within, primitives, reaches
 from headrace.model.events.event import Sequence as Following
 from headrace.model.events.output import Aggregated, Count, Ended, Output, Pick, Started
-from headrace.model.expressions.expression import columns
+from headrace.model.expressions.expression import Column, columns
 from headrace.model.schema import TS
 from headrace.model.time import END
+from headrace.model.types import Type
 from headrace.operators.arrays import EXACT, KEY
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.events.chain_step import BEGIN_TS, ChainStep
 from headrace.operators.events.detection import Detection
 from headrace.operators.events.inputs import InputsOperator, numbered, part_of
 from headrace.operators.events.masks import begins
 from headrace.operators.expressions.evaluate import compile_predicate
 from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.joins.sequence_state import Predecessors
 from headrace.operators.operator import State
+from headrace.operators.partitioning import Keys
+from headrace.operators.state.given import given_up
 
 
 def is_chain(spec: Detection) -> bool:
@@ -40,7 +48,10 @@ def is_chain(spec: Detection) -> bool:
 
 
 class KeyedInputs(InputsOperator):
-    """Inputs of which each part reads its own, in the order of time, with a number for the key."""
+    """Inputs of which each part reads its own, in the order of time, with a number for the key.
+
+    `_stores` has what is kept of them.
+    """
 
     def __init__(self, spec: Detection) -> None:
         self._spec = spec
@@ -52,6 +63,23 @@ class KeyedInputs(InputsOperator):
     def due(self) -> int | None:
         oldest = self._inputs.oldest()
         return None if oldest >= END else oldest + 1
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        kept = self._inputs.kept_keys(0, keys)
+        if kept and self._is_exact:
+            kept = (Column(KEY, Type.BIGINT),)  # the values themselves as numbers, which have the same hash
+        stores = [given_up(rows=store.give(chosen_by(choose, kept))) for store in self._stores()]
+        return numbered("store", stores) | self._inputs.give(keys, choose)
+
+    def take(self, given: State) -> None:
+        self._inputs.take_in(given)
+        for number, store in enumerate(self._stores()):
+            if f"store{number}/rows" in given:
+                store.take_in(given[f"store{number}/rows"])
+
+    @abstractmethod
+    def _stores(self) -> Sequence[Predecessors]:
+        """Return what is kept of tuples that were looked at."""
 
     def _rows(self, number: int, bound: int) -> pl.DataFrame | None:
         """Return a part's tuples below the bound in order, by qualified names, with the number of the key."""
@@ -116,7 +144,10 @@ class Chain(KeyedInputs):
             step.before.restore(part_of(state, f"stage{number}/"))
 
     def held(self) -> int:
-        return self._inputs.held() + sum(len(step.before) for step in self._steps)
+        return self._inputs.held() + sum(map(len, self._stores()))
+
+    def _stores(self) -> Sequence[Predecessors]:
+        return [step.before for step in self._steps]
 
 
 def _spans(event: Event, span: int | None) -> list[int | None] | None:

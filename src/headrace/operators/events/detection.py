@@ -47,6 +47,10 @@ class Detection(Spec, frozen=True):
         divided = {f"{retention.part}.{column}" for retention in self.context.retentions for column in retention.by}
         return tested.union(divided, linked_columns(self.event), *map(read_columns, self.outputs))
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         """Return the keys of a part that every detection has and shows."""
         shown = {(output.part, output.column): output.name for output in self.outputs if isinstance(output, Pick)}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from headrace.model.time import BEGIN, END
-from headrace.operators.events.by_key import Arrivals, arrivals
+from headrace.operators.capabilities import Choose
+from headrace.operators.events.by_key import Arrivals, arrivals, key_columns
 from headrace.operators.events.compile import compile_event
 from headrace.operators.events.conditions import Parts
 from headrace.operators.events.detection import Detection
@@ -17,6 +20,8 @@ from headrace.operators.events.occurrence import Memory, Occurrences
 from headrace.operators.events.results import Results
 from headrace.operators.events.timers import Timers
 from headrace.operators.operator import State
+from headrace.operators.partitioning import Keys
+from headrace.operators.state.given import given_up
 
 
 class Detector(InputsOperator):
@@ -27,6 +32,7 @@ class Detector(InputsOperator):
         self._root, stores = compile_event(spec.event, spec.context, self._parts, spec.conditions)
         self._is_timed = is_timed(self._root)
         super().__init__(spec)
+        self._key_exprs = spec.keys[0]
         self._histories = Histories(stores, lambda memory: (self._timer(memory, END), death(self._root, memory)))
         self._results = Results(spec, self._parts)
         self._begins = [None if part.start is None else begins(part.start) for part in self._parts.events]
@@ -44,6 +50,20 @@ class Detector(InputsOperator):
     def restore(self, state: State) -> None:
         self._histories.restore(state)
         self._inputs.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        kept = self._inputs.kept_keys(0, keys)
+        types = [key.type for key in self._key_exprs]
+        history, gone = self._histories.give(lambda found: choose(key_columns(found, types), kept))
+        for key in gone:
+            self._timers.set(key, END)
+            self._deaths.set(key, END)
+        return given_up(history=history) | self._inputs.give(keys, choose)
+
+    def take(self, given: State) -> None:
+        self._inputs.take_in(given)
+        if "history" in given:
+            self._histories.take_in(given["history"])
 
     def held(self) -> int:
         return len(self._histories) + self._inputs.held()

@@ -6,7 +6,7 @@ ends and runs are found by searching in tuples that are sorted by key and time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -69,6 +69,9 @@ class Filled(KeyedInputs):
 
     def held(self) -> int:
         return self._inputs.held() + len(self._starts) + len(self._middles)
+
+    def _stores(self) -> Sequence[Predecessors]:
+        return self._starts, self._middles
 
     def _detect(self, bound: int) -> pl.DataFrame | None:
         starts, middles, ends = (self._rows(part, bound) for part in range(3))

@@ -7,7 +7,7 @@ which that will be are columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -101,6 +101,37 @@ class Histories:
         self._changed.clear()
         return {_NAME + name: slot.chunk for name, slot in self._slots.items()}
 
+    def give(self, choose: Callable[[Sequence[Key]], Flags]) -> tuple[pl.DataFrame | None, list[Key]]:
+        """Give up what is remembered of the keys that are chosen; return it, if there is any, and these keys."""
+        given: list[pl.DataFrame] = []
+        gone: list[Key] = []
+        self.state()
+        for name, slot in list(self._slots.items()):
+            keys = slot.keys()
+            chosen = choose(keys)
+            if not chosen.any():
+                continue
+            given.append(slot.chunk.filter(pl.Series(chosen)))
+            gone += [key for key, goes in zip(keys, chosen.tolist(), strict=True) if goes]
+            del self._slots[name]
+            self._put(name, *slot.only(~chosen))
+        for key in gone:
+            self._open.pop(key, None)
+            self._hashes.pop(key, None)
+        self._held -= sum(int(rows["held"].sum()) for rows in given)
+        return (pl.concat(given) if given else None), gone
+
+    def take_in(self, given: pl.DataFrame) -> None:
+        """Go on with keys that are not known here; they sleep until it is their turn."""
+        names = np.array([self._slot_of(hashed) for hashed in given["hash"].to_list()])
+        for name in np.unique(names).tolist():
+            rows = given.filter(pl.Series(names == name))
+            own = self._slots.pop(name, None)
+            chunk, asleep = (given.clear(), np.empty(0, np.bool_)) if own is None else own.without(())
+            asleep = np.concatenate([asleep, np.ones(rows.height, np.bool_)])
+            self._put(name, pl.concat([chunk, rows], rechunk=True), asleep)
+        self._held += int(given["held"].sum())
+
     def restore(self, state: State) -> None:
         for name, chunk in state.items():
             if name.startswith(_NAME):
@@ -176,7 +207,15 @@ class _Slot:
             return self.chunk, self._asleep
         kept = np.ones(self.chunk.height, np.bool_)
         kept[places] = False
-        return self.chunk.filter(pl.Series(kept)), self._asleep[kept]
+        return self.only(kept)
+
+    def only(self, kept: Flags) -> tuple[pl.DataFrame, Flags]:
+        """Return some of the rows, and which of them sleep."""
+        return self.chunk.filter(pl.Series(kept, dtype=pl.Boolean)), self._asleep[kept]
+
+    def keys(self) -> list[Key]:
+        """Return the keys of all rows."""
+        return [tuple(msgspec.msgpack.decode(key)) for key in self.chunk["key"].to_list()]
 
     def times(self) -> tuple[int, int]:
         """Return the first timer and the first death of a key that sleeps."""

@@ -13,11 +13,14 @@ from headrace.model.expressions.expression import columns
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.events.detection import Detection
 from headrace.operators.events.masks import mask_tests
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
+from headrace.operators.state.given import given_up, kept_as
 
 #: The n-th key of a tuple.
 KEYS = "__key{}"
@@ -33,6 +36,7 @@ class Inputs:
         ports = range(len(spec.schemas))
         needed = spec.needed()
         events = tuple(primitives(spec.event))
+        self._keys = spec.keys
         self.key_names = [KEYS.format(i) for i in range(len(spec.keys[0]))]
         self._pending = [Pending() for _ in ports]
         self._frontier = Frontier(len(ports))
@@ -63,6 +67,24 @@ class Inputs:
     def take(self, port: int, bound: int) -> pl.DataFrame | None:
         """Remove and return a port's tuples below the bound, in the order of arrival; None if there are none."""
         return self._pending[port].take(bound)
+
+    def kept_keys(self, port: int, keys: Sequence[Keys]) -> Keys:
+        """Return some of the keys of a port as the columns under which they are kept."""
+        return kept_as(keys[port], self._keys[port], self.key_names)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> dict[str, pl.DataFrame]:
+        """Give up the tuples that are chosen by some of the keys."""
+        given = [
+            given_up(pending=pending.give(chosen_by(choose, self.kept_keys(port, keys))))
+            for port, pending in enumerate(self._pending)
+        ]
+        return numbered("", given)
+
+    def take_in(self, given: State) -> None:
+        """Go on with tuples of keys that are not known here."""
+        for port, pending in enumerate(self._pending):
+            if f"{port}/pending" in given:
+                pending.add(given[f"{port}/pending"])
 
     def held(self) -> int:
         return sum(map(len, self._pending))

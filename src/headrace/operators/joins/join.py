@@ -45,15 +45,17 @@ class Join(Pairing, frozen=True, tag="join"):
 
     @property
     def hindrance(self) -> str | None:
-        if self.kind != "inner":
-            return "its rows that wait for a partner hold back the time of its results"
-        if self.manner != "plain":
-            return "what a THRIFTY or IMPATIENT join asks for depends on all that its bucket holds"
+        return self.whole_hindrance or super().hindrance
+
+    @property
+    def whole_hindrance(self) -> str | None:
+        if self.manner == "thrifty":
+            return "a THRIFTY join has told the operators before it, in each bucket, which tuples it does not need"
         return None
 
     @property
     def can_be_split(self) -> bool:
-        return self.hindrance is None
+        return self.kind == "inner" and self.manner == "plain"
 
 
 class JoinOperator(TwoSides[SortedSide]):
@@ -110,11 +112,16 @@ class JoinOperator(TwoSides[SortedSide]):
         other = self._sides[1 - port]
         out: list[Element] = [self._pairer.pad(1 - port, rows) for rows in other.expire(mark.bound)]
         other.purge(mark.bound)
-        # a padded row will carry its own timestamp, so the bound does not pass it while it waits
-        bound = min(self._frontier.minimum, *(side.oldest_waiting() for side in self._sides))
         if self._completed:
             out += self._ends.shown(self._completed.news(self._frontier.bounds))
-        return [*out, *self._promise(bound)]
+        return [*out, *self._promise(min(self._frontier.minimum, *map(self._earliest_padded, (0, 1))))]
+
+    def _earliest_padded(self, port: int) -> int:
+        """Return a bound of the rows of a side that can still come out padded: they carry their own timestamps."""
+        if not self._spec.preserves(port):
+            return END
+        bound = self._spec.earliest_padded(self._frontier.bounds[1 - port])
+        return self._sides[port].oldest_waiting() if bound is None else bound
 
     def on_completion(self, port: int, completion: Completion) -> list[Element]:
         """Forget the rows of the other side that could only meet tuples of keys that are complete here."""
@@ -196,7 +203,8 @@ class JoinOperator(TwoSides[SortedSide]):
     def take(self, given: State) -> None:
         for port, side in enumerate(self._sides):
             if side.name in given:
-                side.insert(given[side.name].sort(KEY, maintain_order=True), None, self._frontier.bounds[1 - port])
+                side.take_in(given[side.name], self._frontier.bounds[1 - port])
+        self._go_back(min(map(self._earliest_padded, (0, 1))))
 
     def due(self) -> int | None:
         first = min(side.next_unmatched() for side in self._sides)

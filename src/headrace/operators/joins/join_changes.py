@@ -15,11 +15,14 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import END
 from headrace.operators.arrays import KEY, Ints, gather, matches
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.joins.join import in_time
 from headrace.operators.joins.pairing import Pairer, Pairing
 from headrace.operators.joins.two_sides import TwoSides
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
+from headrace.operators.state.given import given_up
 from headrace.operators.state.sorted_chunk import Chunk
 from headrace.operators.state.sorted_side import SortedSide
 
@@ -43,8 +46,8 @@ class JoinChanges(Pairing, frozen=True, tag="join_changes"):
         return False
 
     @property
-    def hindrance(self) -> str | None:
-        return "which of its rows have come out without a partner is not moved"
+    def has_own_time(self) -> bool:
+        return False  # a row without a partner does not wait: it comes out, and is taken back
 
 
 class _Fresh(NamedTuple):
@@ -96,6 +99,20 @@ class _JoinChanges(TwoSides[SortedSide]):
         for side, pending in zip(self._sides, self._pending, strict=True):
             own = f"{side.name}."
             pending.restore({name.removeprefix(own): rows for name, rows in state.items() if name.startswith(own)})
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        given: dict[str, pl.DataFrame] = {}
+        for side, pending, by in zip(self._sides, self._pending, keys, strict=True):
+            chosen = chosen_by(choose, by)
+            given |= given_up(**{side.name: side.give(chosen), f"{side.name}.pending": pending.give(chosen)})
+        return given
+
+    def take(self, given: State) -> None:
+        for side, pending in zip(self._sides, self._pending, strict=True):
+            if side.name in given:
+                side.take_in(given[side.name], self._frontier.minimum)
+            if f"{side.name}.pending" in given:
+                pending.add(given[f"{side.name}.pending"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         return 0  # a row that is not needed may be the partner of one that is

@@ -38,6 +38,10 @@ class OrderedJoin(Pairing, frozen=True, omit_defaults=True, tag="ordered_join"):
     def merges_inputs(self) -> bool:
         return True
 
+    @property
+    def hindrance(self) -> str | None:
+        return "its inputs are merged by the timestamps of all tuples of its bucket"
+
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return () if self.whole else tuple(pair[port] for pair in self.keys)
 

@@ -33,6 +33,8 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
 
     `both_keys` says that the output lies by the keys of both sides. Joins of earlier versions lack it: they lie by the
     left ones only, so that exchanges of running queries, whose pages are under way, stay.
+
+    `life` is the longest time that a tuple of a preserved side waits for a partner, if there is a limit.
     """
 
     kind: JoinKind
@@ -46,6 +48,7 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
     expiry: bool
     manner: Manner = "plain"
     both_keys: bool = False
+    life: int | None = None
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         words = ("" if self.manner == "plain" else self.manner, "" if self.kind == "inner" else self.kind, "join")
@@ -54,6 +57,21 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
     def preserves(self, port: int) -> bool:
         """Return whether a tuple of this side that finds no partner comes out padded."""
         return self.kind == "full" or self.kind == ("left", "right")[port]
+
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
+    @property
+    def has_own_time(self) -> bool:
+        return self.kind != "inner" and self.life is None
+
+    def earliest_padded(self, bound: int) -> int | None:
+        """Return a bound of the tuples that can still come out padded, given that of the inputs they wait for.
+
+        It is the same in all buckets. None if there is no limit: then the tuples that wait say it.
+        """
+        return None if self.life is None else END if bound >= END else bound - self.life
 
     def schema(self, port: int) -> Schema:
         return (self.left, self.right)[port]

@@ -50,11 +50,6 @@ class RowsJoin(Pairing, frozen=True, tag="rows_join"):
                 return ()
         return tuple(pair[port] for pair in self.keys)
 
-    @property
-    def hindrance(self) -> str | None:
-        waits = "its rows that wait for a partner hold back the time of its results"
-        return None if self.kind == "inner" else waits
-
 
 class _RowsJoin(TwoSides["_Side"]):
     """Tuples ahead wait for their turn; those in the window had it and are still seen by later ones.
@@ -91,7 +86,8 @@ class _RowsJoin(TwoSides["_Side"]):
                 unmatched = ~alive & ~rows.done
                 if unmatched.any():
                     yield self._pairer.pad(at, rows.frame.filter(unmatched))
-                bound = min(bound, int(rows.ts[alive & ~rows.done].min(initial=END)))
+                waiting = self._spec.earliest_padded(due)
+                bound = min(bound, int(rows.ts[alive & ~rows.done].min(initial=END)) if waiting is None else waiting)
         yield from self._promise(bound)
 
     def give(self, keys: Sequence[Keys], choose: Choose) -> State:
@@ -101,8 +97,10 @@ class _RowsJoin(TwoSides["_Side"]):
         return given
 
     def take(self, given: State) -> None:
-        for side in self._sides:
+        for at, side in enumerate(self._sides):
             side.take_in(given)
+            if self._spec.preserves(at) and self._spec.has_own_time:
+                self._go_back(side.oldest_waiting())
 
     def due(self) -> int | None:
         first = min(side.first_ahead() for side in self._sides)
@@ -172,6 +170,11 @@ class _Side:
     def first_ahead(self) -> int:
         """Return the smallest timestamp of a waiting tuple, or END."""
         return next((int(frame[TS][0]) for frame in self._ahead.values()), END)
+
+    def oldest_waiting(self) -> int:
+        """Return the smallest timestamp of a tuple of the window that found no partner, or END."""
+        stamps = (frame.filter(~pl.col(_DONE))[TS].to_numpy() for frame in self._window)
+        return min((int(part.min(initial=END)) for part in stamps), default=END)
 
     def next_unmatched(self) -> int:
         """Return the first time after which a tuple of the window that found no partner has no chance left, or END."""

@@ -21,6 +21,7 @@ from headrace.model.schema import EXPIRY, TS, Schema
 from headrace.model.time import BEGIN, END
 from headrace.model.window import Extent
 from headrace.operators.arrays import KEY, Flags, Ints, gather
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.joins.join import Join
 from headrace.operators.joins.pairing import Pairer
@@ -35,7 +36,9 @@ from headrace.operators.joins.sequence_match import (
 from headrace.operators.joins.sequence_state import Predecessors
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.order.held_back import Pending
+from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Spec
+from headrace.operators.state.given import given_up
 from headrace.operators.text import equalities, with_inputs
 
 
@@ -72,6 +75,10 @@ class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
     @property
     def order_matters(self) -> bool:
         return False  # an input that must be in order is sorted before
+
+    @property
+    def hindrance(self) -> str | None:
+        return None
 
 
 class _SequenceJoin(Operator):
@@ -119,9 +126,11 @@ class _SequenceJoin(Operator):
         if ready is not None:
             yield from self._answer(ready)
         self._forget()
-        if self._next() > self._promised:
-            self._promised = self._next()
-            yield Punctuation(self._promised)
+        # not that of the first tuple that waits: others that wait may come from another bucket
+        bound = min(self._frontier.bounds[1], self._answerable()) if self._frontier.minimum > BEGIN else BEGIN
+        if bound > self._promised:
+            self._promised = bound
+            yield Punctuation(bound)
 
     def state(self) -> State:
         if self._bounds is None:
@@ -135,6 +144,16 @@ class _SequenceJoin(Operator):
         self._bounds = state.get("bounds")
         left, right, self._promised = (BEGIN, BEGIN, BEGIN) if self._bounds is None else self._bounds.row(0)
         self._frontier.bounds = [left, right]
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        before = self._before.give(chosen_by(choose, keys[0]))
+        return given_up(before=before, waiting=self._waiting.give(chosen_by(choose, keys[1])))
+
+    def take(self, given: State) -> None:
+        if "before" in given:
+            self._before.take_in(given["before"])
+        if "waiting" in given:
+            self._waiting.add(given["waiting"])
 
     def purge(self, port: int, pattern: Pattern) -> int:
         return self._before.remove(pattern) if port == 0 else self._waiting.remove(pattern)

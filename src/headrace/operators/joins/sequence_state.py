@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import polars as pl
 
@@ -99,6 +101,21 @@ class Predecessors:
         matching = np.flatnonzero(matches(pattern, self.take(np.arange(len(self)))).to_numpy())
         self.drop(matching)
         return len(matching)
+
+    def give(self, choose: Callable[[pl.DataFrame], Flags]) -> pl.DataFrame | None:
+        """Give up the tuples that are chosen, in order; None if there are none."""
+        if not len(self):
+            return None
+        rows = self.take(np.arange(len(self)))
+        chosen = choose(rows)
+        self.drop(np.flatnonzero(chosen))
+        return rows.filter(chosen) if chosen.any() else None
+
+    def take_in(self, given: pl.DataFrame) -> None:
+        """Go on with tuples of keys that are not known here, each at its place in time."""
+        own = [self.take(np.arange(len(self)))] if len(self) else []
+        self._chunks = []
+        self.add(pl.concat([*own, given]).sort(TS, maintain_order=True))
 
     def state(self) -> dict[str, pl.DataFrame]:
         frames = {f"{_NAME}{chunk.number}": chunk.rows for chunk in self._chunks}

@@ -63,6 +63,11 @@ class TwoSides(Operator, Generic[S]):
         self._bounds = None
         return True
 
+    def _go_back(self, bound: int) -> None:
+        """Lower the bound of the output, if tuples that came from another bucket are below it."""
+        if bound < self._promised:
+            self._promised, self._bounds = bound, None
+
     def _promise(self, bound: int) -> list[Punctuation]:
         """Raise the bound of the output, if this is a higher one."""
         if bound <= self._promised:

@@ -133,5 +133,9 @@ class MultiJoin(Spec, frozen=True, tag="multi_join", omit_defaults=True):
         return "its inputs have different keys, so that tuples are copied to several buckets" if self.grid else None
 
     @property
+    def whole_hindrance(self) -> str | None:
+        return self.hindrance
+
+    @property
     def can_be_split(self) -> bool:
         return self.hindrance is None

@@ -12,8 +12,11 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.schema import TS
 from headrace.model.suppression import Standing
 from headrace.model.time import END
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import Keys
+from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.windows.slices import group_numbers
 
@@ -29,7 +32,7 @@ class StandingAlarms(Operator):
         self._time, self._span = rule.time, rule.span
         self._names = [*names, TS]
         self._old = dict(zip(self._names, old_names, strict=True))
-        self._by = [f"__by{i}" for i in range(len(by))]
+        self._groups, self._by = tuple(by), [f"__by{i}" for i in range(len(by))]
         self._read = [compile_expr(expr).alias(name) for name, expr in zip(self._by, by, strict=True)]
         self._read.append(compile_expr(rule.action).alias(_ACTION))
         self._alarms = Slots("alarms", self._by)
@@ -67,8 +70,16 @@ class StandingAlarms(Operator):
 
     def restore(self, state: State) -> None:
         self._alarms.restore(state)
-        self._next, self._firing = {}, {}
-        self._note({int(rows[SLOT][0]) for rows in self._alarms.rows()})
+        self._note_all()
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        given = given_up(alarms=self._alarms.give(chosen_by(choose, kept_as(keys[0], self._groups, self._by))))
+        self._note_all()
+        return given
+
+    def take(self, given: State) -> None:
+        self._alarms.take(given["alarms"])
+        self._note_all()
 
     def held(self) -> int:
         return len(self._alarms)
@@ -110,6 +121,10 @@ class StandingAlarms(Operator):
     def _replace(self, slots: list[int], alarms: pl.DataFrame) -> None:
         self._alarms.replace(slots, alarms)
         self._note(slots)
+
+    def _note_all(self) -> None:
+        self._next, self._firing = {}, {}
+        self._note({int(rows[SLOT][0]) for rows in self._alarms.rows()})
 
     def _note(self, slots: Iterable[int]) -> None:
         for slot in slots:

@@ -12,10 +12,13 @@ from headrace.model.page import Element, Page
 from headrace.model.schema import TS, Schema
 from headrace.model.suppression import Repeats, Standing, Suppression, format_suppression
 from headrace.operators.arrays import Array, least
+from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.operator import Operator, State
+from headrace.operators.partitioning import Keys
 from headrace.operators.repeats.standing_alarms import StandingAlarms
 from headrace.operators.spec import Spec
+from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import listed
 from headrace.operators.windows.slices import firsts, group_numbers
@@ -48,6 +51,10 @@ class Suppress(Spec, frozen=True, tag="suppress"):
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(self.by[i] for i in positions)
 
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
 
 class _Repeated(Operator):
     """Keeps of each group the tuples that count: since one was let through, and not too long ago."""
@@ -56,7 +63,7 @@ class _Repeated(Operator):
         self._limit, self._span = rule.limit, rule.span
         self._names = [*names, TS]
         self._old = dict(zip(self._names, old_names, strict=True))
-        self._by = [f"__by{i}" for i in range(len(by))]
+        self._groups, self._by = tuple(by), [f"__by{i}" for i in range(len(by))]
         self._keys = [compile_expr(expr).alias(name) for name, expr in zip(self._by, by, strict=True)]
         self._kept = Slots("repeats", self._by)
 
@@ -85,6 +92,12 @@ class _Repeated(Operator):
 
     def restore(self, state: State) -> None:
         self._kept.restore(state)
+
+    def give(self, keys: Sequence[Keys], choose: Choose) -> State:
+        return given_up(kept=self._kept.give(chosen_by(choose, kept_as(keys[0], self._groups, self._by))))
+
+    def take(self, given: State) -> None:
+        self._kept.take(given["kept"])
 
     def held(self) -> int:
         return len(self._kept)

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import polars as pl
 
 from headrace.model.expressions.expression import Column
-from headrace.operators.operator import State
 from headrace.operators.partitioning import Keys
 
 
-def given_up(**parts: Sequence[pl.DataFrame] | pl.DataFrame | None) -> State:
+def given_up(**parts: Sequence[pl.DataFrame] | pl.DataFrame | None) -> dict[str, pl.DataFrame]:
     """Return the rows that parts gave up, by the name of the part; nothing for those that gave none."""
     frames: dict[str, pl.DataFrame] = {}
     for name, rows in parts.items():

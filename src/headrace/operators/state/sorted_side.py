@@ -34,6 +34,7 @@ _SLICES_PER_PAGE = 16
 _MANY_SLICES = 32
 _NEVER = "never"
 _DONE = "/done"
+_CAME_OUT = "__done"  # a column of rows on their way
 _INDEX, _FENCES = "index", "fences"
 
 
@@ -102,17 +103,24 @@ class SortedSide:
         return before - len(self)
 
     def give(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
-        """Give up the rows that are chosen, of a side that is not preserved."""
+        """Give up the rows that are chosen; of a preserved side with a column that says which have come out."""
         given: list[pl.DataFrame] = []
 
         def rest(node: str, chunk: Chunk) -> Chunk | None:
             chosen = choose(chunk.rows)
             if chosen.any():
-                given.append(chunk.rows.filter(chosen))
+                rows, done = chunk.rows.filter(chosen), chunk.done
+                given.append(rows if done is None else rows.with_columns(pl.Series(_CAME_OUT, done[chosen])))
             return self._kept(node, chunk, ~chosen)
 
         self._tree.replace(rest)
         return given
+
+    def take_in(self, given: pl.DataFrame, dead_below: int) -> None:
+        """Store rows that another side gave up."""
+        rows = given.sort(KEY, maintain_order=True)
+        done = rows[_CAME_OUT].to_numpy().copy() if self.preserved else None
+        self.insert(rows.drop(_CAME_OUT) if self.preserved else rows, done, dead_below)
 
     def copy(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
         """Return the rows that are chosen."""

@@ -73,6 +73,12 @@ class UnionOperator(Operator):
         rows = self._completed.news(self._frontier.bounds)
         return () if rows is None else (Completion(rows),)
 
+    def lower(self, state: State) -> None:
+        """Go back to bounds that were saved elsewhere, where they are lower: earlier tuples come here from there."""
+        if "bounds" in state:
+            self._frontier.bounds = list(map(min, self._frontier.bounds, state["bounds"]["bound"].to_list()))
+            self._chunk = None
+
     def state(self) -> State:
         # The end of a port does not come again after a restart, so its bound must survive.
         if self._chunk is None and max(self._frontier.bounds) > BEGIN:

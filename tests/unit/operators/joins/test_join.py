@@ -20,7 +20,7 @@ from headrace.model.types import Type
 from headrace.model.window import Extent
 from headrace.operators import arrays
 from headrace.operators.capabilities import held_by
-from headrace.operators.joins.join import Join
+from headrace.operators.joins.join import Join, JoinOperator
 from headrace.operators.operator import Operator
 from headrace.testing.contract import run_join
 
@@ -376,3 +376,49 @@ def test_no_row_outlives_its_slice(script: Script) -> None:
         for name, chunk in operator.state().items():
             if name.count("/") == 2:
                 assert chunk[EXPIRY].max() >= bounds[1 - "LR".index(name[0])]
+
+
+@pytest.mark.parametrize("kind", ["left", "right", "full"])
+def test_an_outer_join_with_a_limit_of_time_promises_the_same_whatever_waits(kind: str) -> None:
+    waiting, empty = (keyed(kind, life=5).build() for _ in range(2))
+    for port in (0, 1):
+        feed(waiting, port, 3, port, "x", 1)
+    promises = []
+    for operator in (waiting, empty):
+        marks = [(0, 4), (1, 4), (0, 9), (1, 9), (1, 20), (0, 20), (0, END), (1, END)]
+        promises.append(
+            [bound for port, bound in marks for bound in bounds_of(operator.on_punctuation(port, Punctuation(bound)))]
+        )
+    assert promises[0] == promises[1]
+    assert promises[0][-1] == END
+    assert 15 in promises[0]
+
+
+@pytest.mark.parametrize("kind", ["left", "right", "full"])
+@pytest.mark.parametrize("life", [None, 5])
+def test_an_outer_join_goes_on_elsewhere_with_those_that_have_come_out_and_those_that_wait(
+    kind: str, life: int | None
+) -> None:
+    whole, sender, receiver = (keyed(kind, life=life).build() for _ in range(3))
+    for operator in (whole, sender):
+        for port, key in ((0, 1), (1, 1), (0, 2), (1, 3)):
+            feed(operator, port, 3, key, "x", 1)
+    for operator in (whole, sender, receiver):
+        for port in (0, 1):
+            list(operator.on_punctuation(port, Punctuation(4)))
+    assert isinstance(sender, JoinOperator)
+    assert isinstance(receiver, JoinOperator)
+    keys = (KEYS["integer"][0][:1], KEYS["integer"][0][1:])
+    receiver.take(sender.give(keys, lambda rows, by: np.ones(rows.height, np.bool_)))
+    assert held_by(sender) == 0
+    found = [
+        [
+            (rows_of(out), bounds_of(out))
+            for port in (0, 1)
+            if (out := list(operator.on_punctuation(port, Punctuation(9))))
+        ]
+        for operator in (whole, receiver)
+    ]
+    assert [Counter(rows) for rows, _ in found[0]] == [Counter(rows) for rows, _ in found[1]]
+    assert sum(len(rows) for rows, _ in found[0]) == (2 if kind == "full" else 1)
+    assert [list(sender.on_punctuation(port, Punctuation(END))) for port in (0, 1)][1] == [Punctuation(END)]

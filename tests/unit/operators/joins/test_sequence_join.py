@@ -156,12 +156,15 @@ def test_2_8_releasing_a_product_needs_the_cases_to_have_come_as_far() -> None:
     assert step(operator, 0, Punctuation(4))[0] == [(1, 4)]
 
 
-def test_an_unanswered_tuple_holds_the_promise_back_and_the_left_side_does_not() -> None:
-    operator = sequence("recent").build()
-    assert step(operator, 1, Punctuation(3)) == ([], [3])
-    step(operator, 1, page(1, 4))
-    assert step(operator, 1, Punctuation(9)) == ([], [4])
-    assert step(operator, 0, Punctuation(4)) == ([], [9])
+def test_both_sides_hold_the_promise_back_whether_a_tuple_waits_or_not() -> None:
+    waiting, empty = sequence("recent").build(), sequence("recent").build()
+    step(waiting, 1, page(1, 4))
+    for operator in (waiting, empty):  # one that waits may come from another bucket
+        assert step(operator, 1, Punctuation(3)) == ([], [])
+        assert step(operator, 0, Punctuation(2)) == ([], [3])
+        assert step(operator, 1, Punctuation(9)) == ([], [])
+        assert step(operator, 0, Punctuation(4)) == ([], [5])
+        assert step(operator, 0, Punctuation(8)) == ([], [9])
 
 
 def test_a_left_tuple_waits_as_long_as_its_window_says() -> None:
