@@ -878,4 +878,8 @@ def test_a_thrifty_join_looks_at_what_it_keeps() -> None:
     engine.push("s", Page(rows))
     engine.push("s", Punctuation(10))
     engine.run()
-    assert engine.guards.relayed["r"] == [Feedback(Intent.ASSUMED, pattern((STAMP, less(3))))]
+    absent = pattern((STAMP, Between(3, 9, open_high=True)), (Column("j", Type.INT), unequal(0)))
+    assert engine.guards.relayed["r"] == [
+        Feedback(Intent.ASSUMED, pattern((STAMP, less(3)))),
+        Feedback(Intent.ASSUMED, absent),
+    ], "from 3 to 9, only the key that it keeps can find a partner"

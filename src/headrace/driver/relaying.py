@@ -14,7 +14,7 @@ from headrace.graph.graph import Arc
 from headrace.graph.place import Placement
 from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import OneOf
-from headrace.model.patterns.pattern import Pattern, covers
+from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
 from headrace.model.time import SECOND
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Receive
@@ -61,15 +61,13 @@ def agreed(
     for bucket, relays in relays_of.items():
         others = [relays_of.get(number, ()) for number in buckets if number != bucket]
         for relay in relays:
+            common = _common(relay, others)
             receive = receives.get((relay.reader, relay.port))
-            if relay in checked or receive is None:
-                continue
-            checked.add(relay)
-            if (
-                all(_covered(relay, reported) for reported in others)
-                or _destination(relay.pattern, receive, buckets, running) == bucket
-            ):
-                yield relay
+            if receive is not None and _destination(relay.pattern, receive, buckets, running) == bucket:
+                common = relay
+            if common is not None and common not in checked:
+                checked.add(common)
+                yield common
 
 
 def _receives(placement: Placement) -> Mapping[Arc, Receive]:
@@ -89,12 +87,20 @@ def _receives(placement: Placement) -> Mapping[Arc, Receive]:
     return by_arc
 
 
-def _covered(relay: Relay, others: Iterable[Relay]) -> bool:
-    """Return whether one of the others says at least as much of the same arc."""
-    return any(
-        (other.reader, other.port) == (relay.reader, relay.port) and covers(other.pattern, relay.pattern)
-        for other in others
-    )
+def _common(relay: Relay, others: Iterable[Iterable[Relay]]) -> Relay | None:
+    """Return what all buckets say of an arc in common with a relay of one; None if that is nothing.
+
+    A tuple comes to one of the buckets, and none of them needs it.
+    """
+    for reported in others:
+        same = [other for other in reported if (other.reader, other.port) == (relay.reader, relay.port)]
+        if any(covers(other.pattern, relay.pattern) for other in same):
+            continue
+        met = [both for other in same if not is_empty(both := intersect(other.pattern, relay.pattern))]
+        if not met or relay.until is None:
+            return None
+        relay = Relay(relay.reader, relay.port, met[-1], relay.until)
+    return relay
 
 
 def _destination(pattern: Pattern, receive: Receive, buckets: Sequence[int], running: Running) -> int | None:

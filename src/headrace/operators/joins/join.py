@@ -10,7 +10,7 @@ import polars as pl
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
-from headrace.model.patterns.match import Match, OneOf, less
+from headrace.model.patterns.match import Between, Match, OneOf, less, unequal
 from headrace.model.patterns.pattern import STAMP, pattern
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
@@ -78,7 +78,8 @@ class JoinOperator(TwoSides[SortedSide]):
         self.speaks = spec.manner != "plain"
         self.is_impatient = spec.manner == "impatient"
         self.is_thrifty = not self.is_impatient  # if it speaks at all
-        self._announced = [BEGIN, BEGIN]  # what a thrifty join has said
+        self._announced = [BEGIN, BEGIN]  # what a thrifty join has said, of all keys
+        self._announced_keys = [BEGIN, BEGIN]  # and of keys that the other side lacks
         self._desires: list[tuple[int, Feedback]] = []
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
@@ -165,7 +166,29 @@ class JoinOperator(TwoSides[SortedSide]):
             if max(self._announced[port], self._frontier.bounds[port]) < before < END - extent.span:
                 self._announced[port] = before
                 feedback.append((port, Feedback(Intent.ASSUMED, pattern((STAMP, less(before))))))
+            feedback += self._without_partner(port, extent.span)
         return feedback
+
+    def _without_partner(self, port: int, span: int) -> list[tuple[int, Feedback]]:
+        """Return the keys of which the other side has no tuple for a stretch of time that it has passed."""
+        names, end = self._ends.columns, self._frontier.bounds[1 - port] - span
+        begin = max(self._announced[port], self._announced_keys[port], self._frontier.bounds[port])
+        if not names[port] or not begin < end < END - span:
+            return []
+        number, name = next(iter(names[port].items()))
+        key = Column(name, self._spec.keys[int(number)][port].type)
+        if key.type is Type.BINARY or not isinstance(key.type, Type):
+            return []
+        meeting = (pl.col(TS) < end + span) & (pl.col(EXPIRY) >= begin)
+        theirs = pl.col(names[1 - port][number])
+        found = [chunk.rows.lazy().filter(meeting).select(theirs).unique() for chunk in self._sides[1 - port].chunks()]
+        values = pl.concat(found).unique().collect().to_series().drop_nulls() if found else pl.Series(dtype=pl.Int64)
+        if len(values) > MOST_DESIRED_KEYS:
+            return []
+        self._announced_keys[port] = end
+        times = Between(None if begin <= BEGIN else begin, end, open_high=True)
+        absent = unequal(*values.sort().to_physical().to_list())
+        return [(port, Feedback(Intent.ASSUMED, pattern((STAMP, times), (key, absent))))]
 
     def _desire(self, port: int, page: Page) -> None:
         """Ask for the partners of a page's tuples."""
