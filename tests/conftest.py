@@ -33,6 +33,8 @@ KILLING = (
 
 def group_of(nodeid: str) -> str:
     """Return the group of a test: one process runs a whole group, whose tests share a Spark, a broker or a cluster."""
+    if nodeid.startswith("tests/browser/"):
+        return nodeid.partition("::")[0]
     return nodeid if any(name in nodeid for name in KILLING) else nodeid.partition("/test_")[0]
 
 

@@ -53,6 +53,8 @@ from headrace.testing.oracle.occurrences import Occurrence
 from headrace.testing.oracle.rows import Row
 from headrace.testing.oracle.rows import rows_of as rows_of_page
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = Schema.of(id=Type.BIGINT, k=Type.BIGINT, v=Type.BIGINT, since=Type.TIMESTAMP)
 LAST = 14  # of the instants of a history
 UNTIL = 20

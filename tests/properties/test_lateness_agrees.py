@@ -21,6 +21,8 @@ from headrace.session import Session
 from headrace.testing.oracle.rows import Row, split_late
 from headrace.worker.wire import Kind
 
+pytestmark = pytest.mark.slow
+
 SECOND = 1_000_000
 EPOCH = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "15"))

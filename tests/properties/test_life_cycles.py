@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
@@ -241,6 +242,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(
     deadline=None,
     max_examples=EXAMPLES,

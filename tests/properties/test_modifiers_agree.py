@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from headrace.testing.oracle.oracle import Row
 from headrace.testing.oracle.rows import rounded
 from headrace.testing.run_graph import run_graph
 from headrace.testing.strategies.queries import STREAMS, stream_histories
+
+pytestmark = pytest.mark.slow
 
 CATALOG = Catalog()
 for definition in STREAMS:

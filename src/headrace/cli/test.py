@@ -70,9 +70,9 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
         yield "fast tests", [*pytest, "-m", f"not spark and {others} and not slow", *together]
     if "-m" not in arguments and not fast:
         yield "slow tests", [*pytest, "-m", f"slow and not spark and {others}", *together]
-        yield "tests in a browser", [*pytest, "-m", "browser"]
         # tests that share a Spark, a broker, a cluster or a store run in one process (tests/conftest.py)
         groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadscope"]
+        yield "tests in a browser", [*pytest, "-m", "browser", *groups]
         yield "tests on Spark", [*pytest, "-m", f"spark and {others}", *groups]
         yield "tests on servers", [*pytest, "-m", "kafka or cluster or objects", *groups]
 

@@ -12,6 +12,8 @@ from headrace.applications.nfmi.network import TERMINATORS, network
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
 
+pytestmark = pytest.mark.slow
+
 #: Elements that repeat their complaints less often, so that there is less to read.
 CALM = Nfmi(repeat=20)
 

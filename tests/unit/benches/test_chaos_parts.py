@@ -54,6 +54,7 @@ def test_a_sink_without_files_has_lost_everything(benches):
         assert benches("parts.comparison").compare(connection, "SELECT 1 AS n", []).lost == 1
 
 
+@pytest.mark.slow
 def test_references_are_what_an_undisturbed_deployment_writes_and_show_every_change(benches, tmp_path):
     load, sinks = benches("parts.load"), benches("parts.sinks")
     data, out = tmp_path / "data", tmp_path / "out"

@@ -9,6 +9,8 @@ import pytest
 
 from headrace.session import Session
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -16,6 +16,8 @@ from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
 
+pytestmark = pytest.mark.slow
+
 START = dt.datetime(2026, 1, 1)  # noqa: DTZ001  results have no zone
 SCRIPT = """
     CREATE STREAM bids (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;

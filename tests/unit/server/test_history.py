@@ -70,6 +70,7 @@ def test_a_ring_of_another_length_is_not_mixed_up() -> None:
         _Ring(1, 900).restore(kept, NOW)
 
 
+@pytest.mark.slow
 def test_figures_from_before_a_restart_are_there(tmp_path: Path) -> None:
     first = serve(tmp_path)
     client = Client(first)

@@ -45,6 +45,9 @@ SERVICE: Mapping[str, float] = {
     "detect": 7e-7,
     "sequencejoin": 5e-7,
     "suppress": 4e-7,
+    "matchrows": 2e-6,
+    "hold": 5e-8,
+    "punctuate": 3e-8,
 }
 OTHER_SERVICE = 1e-6  # seconds a tuple of a kind that SERVICE does not list
 RATE = 1000.0  # tuples a second of a stream of which nothing is known

@@ -18,6 +18,8 @@ from headrace.operators.capabilities import Holding
 from headrace.operators.specs import Detect
 from headrace.session import Session
 
+pytestmark = pytest.mark.slow
+
 STREAMS = "".join(f"CREATE STREAM {name} (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at FROM MEMORY;" for name in "abc")
 KEYS = 20
 PER_KEY = " WHERE a.k = b.k"

@@ -128,6 +128,7 @@ def page(batch: int) -> Page:
     return page_of(SCHEMA, values, list(range(6)))
 
 
+@pytest.mark.slow
 def test_a_crash_after_any_change_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     changes = 0
     while True:

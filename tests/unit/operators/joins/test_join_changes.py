@@ -22,6 +22,8 @@ from headrace.testing.contract import check_operator
 from headrace.testing.oracle.oracle import answer, as_multiset
 from headrace.testing.oracle.rows import Row
 
+pytestmark = pytest.mark.slow
+
 LEFT = Schema.of(k=Type.INT, s=Type.STRING, v=Type.BIGINT)
 RIGHT = Schema.of(k=Type.INT, s=Type.STRING, w=Type.BIGINT)
 NAMES = ("rk", "rs", "w")

@@ -21,6 +21,8 @@ from headrace.testing.contract import check_operator
 from headrace.testing.oracle.oracle import answer, as_multiset
 from headrace.testing.oracle.rows import Row
 
+pytestmark = pytest.mark.slow
+
 STREAM = Schema.of(a=Type.INT, s=Type.STRING)
 TABLE = Schema.of(k=Type.INT, t=Type.STRING)
 A, S, K, T = (

@@ -252,6 +252,7 @@ def test_keys_whose_numbers_collide_are_told_apart(monkeypatch: pytest.MonkeyPat
         assert step(operator, 1, page(1, 4, key=1))[0] == [(1, 4)]
 
 
+@pytest.mark.slow
 def test_state_and_its_chunks_stay_small() -> None:
     operator = sequence("recent", "integer", span=None).build()
     for ts in range(0, 600, 2):

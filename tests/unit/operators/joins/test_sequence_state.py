@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def test_a_large_chunk_is_not_copied_for_a_small_one() -> None:
     assert held.take(np.array([102, 0]))["v"].to_list() == [1020, 0]
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 30) | st.lists(st.integers(0, 60), max_size=20), max_size=15))
 def test_it_is_a_list_that_survives_being_written_and_read(steps: list[int | list[int]]) -> None:
     held, expected, clock = Predecessors(), [], 0

@@ -74,6 +74,7 @@ def script_of(spec: MultiJoin, seed: int, count: int = 8) -> tuple[list[tuple[in
     return kept, taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_operator_keeps_its_contract(shape: Shape) -> None:
     windows: list[list[int | None]] = [[5, 2, 8], [3, None, 0, 4]]

@@ -103,6 +103,7 @@ def violations(wanted: Pattern, relayed: Pattern | None) -> Iterator[Rows]:
                 yield rows
 
 
+@pytest.mark.slow
 def test_only_what_is_past_is_passed_on() -> None:
     past = pattern((STAMP, less(2)))
     assert respond(Pace(2, 1), past, ()) == Response((past, past))

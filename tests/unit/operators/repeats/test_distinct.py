@@ -105,6 +105,7 @@ def test_the_spec_survives_json() -> None:
 VALUES = st.tuples(st.none() | st.sampled_from(["", "é", "b"]), st.none() | st.sampled_from([0.5, -1.0]))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.data(), st.integers(0, 12))
 def test_cutting_pages_and_restarting_anywhere_change_nothing(data: st.DataObject, span: int) -> None:

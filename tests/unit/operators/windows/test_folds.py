@@ -80,6 +80,7 @@ def _key(value: Any) -> Any:
     return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(body=bodies(), rows=st.lists(_VALUES, min_size=1, max_size=6), cut=st.integers(0, 6))
 def test_code_agrees_with_the_oracle_however_tuples_are_cut(body: str, rows: list[tuple[int, float]], cut: int) -> None:

@@ -22,6 +22,8 @@ from headrace.operators.windows.sliding import SlidingAggregate
 from headrace.operators.windows.while_window import WhileAggregate
 from headrace.testing import windows
 
+pytestmark = pytest.mark.slow
+
 COUNT = (AggregateCall("n", "count", None, Type.BIGINT),)
 K, V = Column("k", Type.INT), Column("v", Type.DOUBLE)
 IS_POSITIVE = Call(">", (V, Literal(0.0, Type.DOUBLE)), Type.BOOLEAN)

@@ -18,6 +18,8 @@ from headrace.testing.contract import check_operator
 from headrace.testing.oracle.oracle import answer
 from headrace.testing.oracle.rows import Row, as_multiset
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = Schema.of(k=Type.INT, v=Type.BIGINT)
 K, V = Column("k", Type.INT), Column("v", Type.BIGINT)
 CALLS = (

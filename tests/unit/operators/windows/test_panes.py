@@ -219,6 +219,7 @@ def naive_cumulative(rows: list[Row], window: Cumulative) -> Counter[Any]:
     return found
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     histories(),
