@@ -2,7 +2,7 @@
 
 As a program, this makes such a checkpoint:
 
-    .venv/bin/python tests/upgrade/test_upgrade.py tests/upgrade/format-1.zip
+    .venv/bin/python tests/upgrade/test_upgrade.py tests/upgrade/format-2.zip
 
 Do so when the format number changes, and keep the file of the format before: it is refused from then on. A file is not
 made again for any other reason. That it can be continued although stored values have new fields is what it is for.
@@ -25,11 +25,13 @@ import msgspec
 import pytest
 
 from headrace.commands import log
+from headrace.commands.running import Running
 from headrace.errors import HostFault
 from headrace.hosts.checkup import check_up
 from headrace.hosts.local import LocalDeployment, read_saved
 from headrace.hosts.spark.offset_log import read_offset
 from headrace.session import Session
+from headrace.storage import format as formats
 from headrace.storage.format import FORMAT, format_of
 
 KEPT = sorted(Path(__file__).parent.glob("format-*.zip"))
@@ -50,6 +52,8 @@ CREATE QUERY pairs AS SELECT b.item, b.price AS bid, a.price AS ask
 CREATE QUERY sizes AS SELECT n, count(*) AS items
   FROM (SELECT item, count(*) AS n FROM bids [RANGE 10 SECONDS] GROUP BY item) [RANGE 20 SECONDS]
   GROUP BY n INTO MEMORY;
+CREATE QUERY waiting AS SELECT b.item, b.price AS bid, a.price AS ask
+  FROM bids [RANGE 20 SECONDS] AS b LEFT JOIN asks [RANGE 5 SECONDS] AS a ON b.item = a.item INTO MEMORY;
 CREATE QUERY highest AS SELECT DISTINCT item FROM high [RANGE 30 SECONDS] INTO MEMORY;
 CREATE QUERY alarms AS SELECT item FROM alarm INTO MEMORY;
 CREATE QUERY stopped AS SELECT item FROM asks INTO MEMORY;
@@ -58,7 +62,9 @@ STOP QUERY stopped;
 """
 #: So often the query that is stopped is started and stopped again, so that the log of commands has a snapshot.
 FLAPS = 6
-QUERIES = ("panes", "counted", "pairs", "sizes", "highest", "alarms", "deals", "stopped")
+QUERIES = ("panes", "counted", "pairs", "sizes", "highest", "alarms", "deals", "stopped", "waiting")
+#: Of two buckets.
+PARCELS = ", ".join(map(str, range(128)))
 START = datetime.datetime.fromisoformat("2026-01-01")
 
 
@@ -85,6 +91,20 @@ def test_a_checkpoint_of_an_earlier_version_continues_exactly_or_is_refused(kept
     else:
         with pytest.raises(HostFault, match=r"has format \d+, and this version of Headrace reads format"):
             Session(checkpoint, host="local")
+
+
+def test_an_earlier_version_refuses_a_checkpoint_with_parcels_in_several_buckets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(tmp_path)
+    commands = log.CommandLog(tmp_path / "commands")
+    assert any(found.splits for found in commands.running(commands.count(), Running()).allotments.values())
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    monkeypatch.setattr(formats, "FORMAT", 1)
+    with pytest.raises(HostFault, match="has format 2, and this version of Headrace reads format 1") as caught:
+        Session(tmp_path, host="local")
+    assert "a later one than this" in str(caught.value.hint)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 def test_a_checkpoint_of_an_earlier_version_has_no_problems(kept: Path) -> None:
@@ -130,6 +150,11 @@ def begin(checkpoint: Path) -> None:
         session.push("asks", rows(range(3, 30, 2), 1.0))
         assert deployment.step()
         assert deployment.offset.exchanges
+        session.execute(
+            f"MOVE PARCELS {PARCELS} OF waiting TO BUCKET 1; MOVE PARCELS {PARCELS} OF pairs TO ALL BUCKETS"
+        )
+        assert deployment.step()
+        assert list((checkpoint / "moves").iterdir()), "on their way"
         session.push("bids", rows(range(34, 38), 2.0))
 
 

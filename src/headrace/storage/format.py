@@ -16,7 +16,7 @@ from headrace.errors import HostFault
 from headrace.storage import files
 
 #: The format that this version reads and writes.
-FORMAT = 1
+FORMAT = 2
 _FILE = "format.json"
 
 
