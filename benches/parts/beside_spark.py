@@ -182,7 +182,8 @@ def measure(name: str, query: Query, given: Input) -> tuple[Run, Run | None]:
 
 
 def _run_ours(query: Query, given: Input, folder: Path) -> Run:
-    script = [*given.streams(query), f"CREATE QUERY watched AS {query.ours} INTO FILES (path '{folder / 'ours'}')"]
+    sink = f"FILES (path '{folder / 'ours'}', compression 'snappy')"  # which is what Spark writes
+    script = [*given.streams(query), f"CREATE QUERY watched AS {query.ours} INTO {sink}"]
     began = time.perf_counter()
     with Session(folder / "checkpoint", limit=max(given.parts.values())) as session:
         session.execute(";\n".join(script))
