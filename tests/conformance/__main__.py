@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.conformance.expected import answers
@@ -16,16 +17,21 @@ FILES, STATEMENTS = 20, 100
 def main() -> None:
     known = set[str]()
     for number in range(FILES):
-        grammar, texts = Grammar(number), dict[str, str]()
-        while len(texts) < 2 * STATEMENTS:
-            kinds, sql = grammar.statement()
-            if sql not in known:
-                texts.setdefault(sql, kinds)
-        both = zip(texts.items(), answers(texts), strict=True)
-        records = [Record(kinds, sql, expected) for (sql, kinds), expected in both if expected is not None][:STATEMENTS]
-        known.update(record.sql for record in records)
-        head = f"# Statements of tests/conformance/grammar.py with seed {number}, and DuckDB's answers.\n\n"
-        (HERE / "corpus" / f"generated_{number:02d}.test").write_text(head + "\n".join(r.write() for r in records))
+        _write(f"generated_{number:02d}", Grammar(number).statement, known, f"with seed {number}")
+    _write("sub_queries", Grammar(FILES).sub_query, known, "with sub-queries for values")
+
+
+def _write(name: str, draw: Callable[[], tuple[str, str]], known: set[str], which: str) -> None:
+    texts = dict[str, str]()
+    while len(texts) < 2 * STATEMENTS:
+        kinds, sql = draw()
+        if sql not in known:
+            texts.setdefault(sql, kinds)
+    both = zip(texts.items(), answers(texts), strict=True)
+    records = [Record(kinds, sql, expected) for (sql, kinds), expected in both if expected is not None][:STATEMENTS]
+    known.update(record.sql for record in records)
+    head = f"# Statements of tests/conformance/grammar.py {which}, and DuckDB's answers.\n\n"
+    (HERE / "corpus" / f"{name}.test").write_text(head + "\n".join(record.write() for record in records))
 
 
 if __name__ == "__main__":

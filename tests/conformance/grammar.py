@@ -32,6 +32,21 @@ class Grammar:
         shape = self._chance.choices([made for made, _ in shapes], [weight for _, weight in shapes])[0]
         return shape()
 
+    def sub_query(self) -> tuple[str, str]:
+        """Return a statement with a sub-query for a value, of all rows of the table or of those of a key."""
+        call = self._chance.choice(
+            ("count(*)", "max(k)", "min(k)", "sum(k)", "count(name)", "max(k) - min(k)", "avg(k)")
+        )
+        conditions = self._chance.sample(("u.k = s.i", "u.name = s.t", f"k > {self._chance.randrange(4)}"), 2)
+        kept = conditions[: self._chance.randrange(3)]
+        value = f"(SELECT {call} FROM u{' WHERE ' if kept else ''}{' AND '.join(kept)})"
+        kinds, columns = self._columns(most=2)
+        if self._chance.random() < 0.5:
+            return f"{kinds}{'R' if call == 'avg(k)' else 'I'}", f"SELECT {columns}, {value} AS v FROM s{self._where()}"
+        compared = f"{self._expr('I')} {self._chance.choice(('<', '>=', '=', '<>'))} {value}"
+        more = self._chance.choice(("", "", f" OR {self._expr('B')}", f" AND {self._expr('B')}"))
+        return kinds, f"SELECT {columns} FROM s WHERE {compared}{more}"
+
     def _plain(self) -> tuple[str, str]:
         kinds, columns = self._columns()
         return kinds, f"SELECT {columns} FROM s{self._where()}"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import polars as pl
 import pytest
 from tests.postgres.server import database, postgres
 
@@ -67,6 +70,44 @@ def test_memory_with_a_key_holds_the_newest_row_of_each_key(seed: int) -> None:
         session.drain(60)
         rows = session.results("standings")
     assert sorted((row["item"], row["n"], row["total"]) for row in rows) == standings(seed)
+
+
+@pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL"])
+def test_the_changes_of_an_outer_join_make_what_duckdb_joins_also_after_restarts(kind: str, tmp_path: Path) -> None:
+    draw, start = random.Random(kind), dt.datetime(2026, 1, 1)  # noqa: DTZ001
+    orders = [
+        {"at": start + dt.timedelta(seconds=n), "id": draw.choice([n, n, 3, None]), "total": n} for n in range(40)
+    ]
+    payments = [
+        {"at": start + dt.timedelta(seconds=n), "id": draw.choice([max(0, n - draw.randrange(12)), 3]), "paid": n}
+        for n in range(40)
+    ]
+    for begin in range(0, 40, 8):
+        with Session(tmp_path / "state", host="local", buckets=2) as session:
+            if begin == 0:
+                session.execute(
+                    "CREATE STREAM orders (at TIMESTAMP, id INT, total INT) TIMESTAMP BY at FROM MEMORY; "
+                    "CREATE STREAM payments (at TIMESTAMP, id INT, paid INT) TIMESTAMP BY at FROM MEMORY; "
+                    f"CREATE QUERY q AS SELECT o.total, p.paid FROM orders AS o {kind} JOIN payments AS p "
+                    f"ON o.id = p.id EMIT CHANGES STATE TTL '6 s' INTO FILES (path '{tmp_path / 'out'}')"
+                )
+            session.start()
+            session.push("orders", orders[begin : begin + 8])
+            session.push("payments", payments[begin : begin + 8])
+            settle(session)
+            if begin == 32:
+                session.drain(60)
+    changes = pl.read_parquet(tmp_path / "out" / "*.parquet")
+    counted = Counter[tuple[Any, ...]]()
+    for total, paid, change in changes.rows():
+        counted[total, paid] += 1 if change == "insert" else -1
+    with duckdb.connect() as db:
+        for name, rows in (("orders", orders), ("payments", payments)):
+            db.register(name, pl.DataFrame(rows).to_arrow())
+        near = "abs(epoch(o.at) - epoch(p.at)) <= 6"
+        text = f"SELECT total, paid FROM orders AS o {kind} JOIN payments AS p ON o.id = p.id AND {near}"
+        assert +counted == Counter(db.execute(text).fetchall())
+    assert "delete" in changes["change"]
 
 
 def test_a_batch_that_is_written_again_replaces_what_it_left() -> None:
