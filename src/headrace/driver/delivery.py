@@ -139,7 +139,9 @@ class Delivery:
         if progress.ended:
             clear_parts(self.directory)
             sweep(self.directory, ())
-        swept = sum(files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes", "tables"))
+        swept = sum(
+            files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes", "tables", "proposals")
+        )
         sweep_tables(self.directory)
         # notes between tasks of a micro-batch that is repeated: a power cut may have cut them off
         notes = notes_in(self.directory)

@@ -27,7 +27,9 @@ from headrace.model.schema import Field, Schema
 from headrace.model.time import format_duration, parse_duration
 from headrace.model.types import Type
 from headrace.optimizer.gathering import ChooseGrid, no_grid
+from headrace.plan import nodes
 from headrace.plan.binding.rule import BoundRule
+from headrace.plan.traversal import walk
 from headrace.session.compile import command_for, plan_event, plan_rule, rule_statement
 from headrace.session.outcome import Message, format_warnings
 from headrace.session.secrets import check_secrets, check_webhook, rule_secret_warnings, secret_warnings
@@ -159,7 +161,7 @@ def _rule(statement: rules.CreateRule, bound: BoundRule, catalog: Catalog, funct
         tuple(sinks), reaction,
         "" if bound.context is None else format_context(bound.context),
         "" if condition is None else statement.text[condition.start : condition.end],
-        bound.warnings, tuple(parts),
+        (*bound.warnings, *_cycle_warnings(statement, bound, catalog)), tuple(parts),
         {name: value for name, value in statement.options.items() if name.partition(".")[0] == "latency"},
     )  # fmt: skip
 
@@ -245,6 +247,26 @@ def _check_cascade(statement: rules.CreateRule, bound: BoundRule, catalog: Catal
             hint = f"let the SELECTs between them keep the column {CASCADE} of {clause.event.text}"
             who = f"rule {blind[0]}" if bound.depths else "this rule"
             raise NotSupported(f"{who} can trigger itself, and nothing counts how often", span=clause.span, hint=hint)
+
+
+def _cycle_warnings(statement: rules.CreateRule, bound: BoundRule, catalog: Catalog) -> list[str]:
+    """Say which events of a cycle of rules come too late.
+
+    A rule that waits until an event is complete up to a time can no longer raise it at that time.
+    """
+    if all(isinstance(node, _AT_ONCE) for node in walk(bound.plan)):
+        return []
+    before = catalog.sources(statement.event.text)
+    return [
+        f"this rule waits for the time of {clause.event.text}, which it raises itself: "
+        f"what it raises is late, and goes to {clause.event.text}.late"
+        for clause in statement.actions
+        if isinstance(clause, rules.RaiseClause) and clause.event.text.lower() in before
+    ]
+
+
+#: Nodes that pass tuples on as they come.
+_AT_ONCE = (nodes.Scan, nodes.Filter, nodes.Project, nodes.Union, nodes.TableJoin, nodes.Membership, nodes.Impute)
 
 
 def _counts(rule: Rule) -> bool:

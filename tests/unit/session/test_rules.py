@@ -625,3 +625,27 @@ def test_rules_that_turn_a_query_on_and_off_agree_however_micro_batches_are_cut(
         assert isinstance(listing, Listing)
         states = {shown[0]: shown[-1] for shown in listing.rows}
         assert states["detour"] == ("on" if cars[-1] > 0 else "off")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_rule_of_a_cycle_that_waits_for_its_own_event_is_late_and_says_so(waits: bool) -> None:
+    event = "TIMES (1, again)" if waits else "SELECT k, cascade FROM again"
+    with Session(host="local") as session:
+        session.execute(
+            "CREATE STREAM s (at TIMESTAMP, k INT) TIMESTAMP BY at FROM MEMORY; CREATE EVENT again (k INT); "
+            f"CREATE EVENT once AS {event}; CREATE QUERY seen AS SELECT k FROM again INTO MEMORY; "
+            "CREATE QUERY late AS SELECT k FROM again.late INTO MEMORY; "
+            "CREATE RULE begin ON s DO RAISE EVENT again(s.k)"
+        )
+        (said,) = session.execute("CREATE RULE go_on ON once WHEN once.k < 4 DO RAISE EVENT again(once.k + 1)")
+        assert isinstance(said, Message)
+        assert ("is late, and goes to again.late" in said.text) == waits
+        session.push("s", [{"at": NEW_YEAR, "k": 1}])
+        session.start()
+        assert isinstance(session.deployment, LocalDeployment)
+        while session.deployment.step():
+            pass
+        session.push("s", [{"at": NEW_YEAR + datetime.timedelta(seconds=9), "k": 9}])
+        session.drain(60)
+        found = {query: sorted(row["k"] for row in session.results(query)) for query in ("seen", "late")}
+        assert found == ({"seen": [1, 9], "late": [2]} if waits else {"seen": [1, 2, 3, 4, 9], "late": []})

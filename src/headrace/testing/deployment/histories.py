@@ -313,6 +313,57 @@ MOVED = History(
     seed=11,
 )
 
+BY_HAND = History(
+    "events that are raised by hand, and a stream whose rate changes",
+    (
+        Execute(
+            STREAMS
+            + COUNTS
+            + """CREATE EVENT alarm (k INT, v INT);
+CREATE QUERY alarms AS SELECT DISTINCT k, v FROM alarm [RANGE 1 HOUR] INTO FILES (path '{out}/alarms', format 'json');
+CREATE STREAM g (n BIGINT) FROM GENERATOR (rate 2, process 'constant', rows 40, col.n 'sequence');
+CREATE QUERY made AS SELECT n FROM g INTO FILES (path '{out}/made', format 'json');"""
+        ),
+        Push("s", FIRST),
+        Execute("RAISE EVENT alarm(1, 2) AT '2026-01-01 00:00:01';"),
+        Execute("ALTER STREAM g SET rate = 5;"),
+        Execute("RAISE EVENT alarm(2, 3) AT '2026-01-01 00:00:02'; ALTER STREAM g PAUSE;"),
+        Push("s", SECOND),
+        Restart(),
+        Execute("RAISE EVENT alarm(3, 4) AT '2026-01-01 00:00:03';"),
+        Execute("ALTER STREAM g RESUME;"),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=12,
+)
+
+ASKED = History(
+    "row patterns, a query on demand, and actions that a person confirms",
+    (
+        Execute(
+            STREAMS
+            + COUNTS.replace("counts AS", "counts ON DEMAND KEEP 5 AS")
+            + """CREATE QUERY falls AS SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY at
+  MEASURES A.v AS first, COUNT(B.v) AS n, C.v AS last ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW
+  PATTERN (A B* C) WITHIN INTERVAL '9' SECOND DEFINE B AS B.v > PREV(B.v), C AS C.v <= A.v + 5)
+  INTO FILES (path '{out}/falls', format 'json');
+CREATE RULE ask ON t CONFIRM WITHIN '1 hour' WHEN t.v > 6 DO CALL note(t.v);"""
+        ),
+        Push("s", FIRST),
+        Push("t", SECOND),
+        Execute("DEMAND counts;"),
+        Execute("CONFIRM '09db';"),
+        Push("s", SECOND),
+        Restart(),
+        Execute("REJECT '64fe';"),
+        Execute("DEMAND counts;"),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=13,
+)
+
 HISTORIES = (
     WINDOWS,
     REPLACED,
@@ -328,4 +379,6 @@ HISTORIES = (
     MIGRATED,
     REFRESHED,
     MOVED,
+    BY_HAND,
+    ASKED,
 )
