@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headrace.hosts.spark.host import SparkDeployment
 from headrace.hosts.spark.starting import scratch
-from headrace.session import Session
+from headrace.session import Listing, Session
 from headrace.storage import owner
 
 #: Micro-batches of one process in which parcels move.
@@ -62,6 +62,33 @@ def move(session: Session, queries: str) -> None:
         wait_until(lambda: deployment.delivery.commands > before, 60)  # noqa: B023
 
 
+def person(session: Session, said: str) -> None:
+    """Ask, raise an event by hand, pause a stream and confirm what rules propose, noting what was done."""
+    began = session.statistics().batch
+    wait_until(lambda: session.statistics().batch > began, 60)
+    session.execute("ALTER STREAM ticks SET rate = 200; ALTER STREAM ticks PAUSE")
+    for _ in range(3):
+        number = time.time_ns() % 2**31
+        note(said, f"raise {number}")
+        session.execute(f"RAISE EVENT called({number})")
+        note(said, f"raised {number}")
+        session.execute("DEMAND asked")
+    session.execute("ALTER STREAM ticks RESUME")
+    batch = -1
+    while session.statistics().batch > batch:  # until all is read
+        batch = session.statistics().batch
+        time.sleep(3)
+    (listing,) = session.execute("SHOW PROPOSALS")
+    assert isinstance(listing, Listing)
+    for row in listing.rows:
+        session.execute(f"CONFIRM '{row[0]}'")
+
+
+def note(path: str, line: str) -> None:
+    with open(path, "a") as file:
+        file.write(line + "\n")
+
+
 def wait_until(condition: Callable[[], bool], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
@@ -69,7 +96,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 #: What a process does, by its options.
-ACTIONS = {"change": change, "then": replace, "moving": move}
+ACTIONS = {"change": change, "then": replace, "moving": move, "person": person}
 
 
 def main() -> None:

@@ -8,8 +8,15 @@ from typing import Any
 
 
 def note(found: dict[str, Any], key: str) -> None:
-    line = json.dumps([key, found], default=str) + "\n"
-    handle = os.open(os.environ["RULE_NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    _write(os.environ["RULE_NOTES"], json.dumps([key, found], default=str) + "\n")
+
+
+def confirmed(n: int, key: str) -> None:
+    _write(f"{os.environ['RULE_NOTES']}.confirmed", json.dumps([key, n]) + "\n")
+
+
+def _write(path: str, line: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.write(handle, line.encode())  # one write, so that a kill leaves a whole line or none
     finally:

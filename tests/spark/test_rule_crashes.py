@@ -31,7 +31,21 @@ CREATE RULE notify ON outage CONTEXT CHRONICLE WHEN downs.n < ups.n
   DO INSERT INTO FILES (path '{out}/notify', format 'parquet'), CALL PYTHON 'rule_notes:note',
     RAISE EVENT alarm(host, downs.n);
 CREATE QUERY alarms AS SELECT host, n FROM alarm INTO FILES (path '{out}/alarms', format 'parquet');
+CREATE QUERY falls AS {falls} INTO FILES (path '{out}/falls', format 'parquet');
+CREATE QUERY asked ON DEMAND AS {asked} INTO FILES (path '{out}/asked', format 'parquet');
+CREATE EVENT called (n INT);
+CREATE QUERY by_hand AS SELECT n FROM called INTO FILES (path '{out}/by_hand', format 'parquet');
+CREATE STREAM ticks (n BIGINT) FROM GENERATOR (rate 50, process 'constant', rows 400, col.n 'sequence');
+CREATE QUERY ticked AS SELECT n FROM ticks INTO FILES (path '{out}/ticked', format 'parquet');
+CREATE RULE propose ON downs CONFIRM WITHIN '1 day' WHEN downs.n > 990 DO CALL PYTHON 'rule_notes:confirmed' (downs.n);
 """
+#: Queries that the oracle answers as well.
+SELECTS = {
+    "falls": "SELECT * FROM downs MATCH_RECOGNIZE (PARTITION BY host ORDER BY at MEASURES A.n AS first, "
+    "COUNT(B.n) AS steps, LAST(B.n) AS bottom, C.n AS last ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW "
+    "PATTERN (A B+ C) WITHIN INTERVAL '5' SECOND DEFINE B AS B.n < PREV(B.n), C AS C.n > LAST(B.n))",
+    "asked": "SELECT host, count(*) AS c, max(n) AS most FROM ups [RANGE 10 SECONDS] GROUP BY host",
+}
 #: The same detections without a rule.
 REFERENCE = (
     "CREATE EVENT reference AS downs SEQUENCE ups WITHIN 20 SECONDS WHERE downs.host = ups.host CONTEXT CHRONICLE"
@@ -58,16 +72,22 @@ def write_data(directory: Path) -> dict[str, pl.DataFrame]:
 
 
 def expected(script: str, frames: dict[str, pl.DataFrame]) -> Counter[tuple[Any, ...]]:
+    rows = answers(script, frames, REFERENCE)
+    return Counter(tuple(row.values.values()) for row in rows if row.values["n"] < row.values["n_1"])
+
+
+def answers(script: str, frames: dict[str, pl.DataFrame], reference: str) -> list[Row]:
     with Session(host="local") as session:
-        session.execute(";".join(script.split(";")[:3]) + ";" + REFERENCE)
+        session.execute(";".join(script.split(";")[:3]) + ";" + reference)
         plan = plan_query(session.catalog.find("reference"), session.catalog)  # type: ignore[arg-type]
     streams = {name: [Row(row["at"], row) for row in plain(frame.to_dicts())] for name, frame in frames.items()}
-    return Counter(tuple(row.values.values()) for row in answer(plan, streams) if row.values["n"] < row.values["n_1"])
+    return answer(plan, streams)
 
 
 def start(directory: Path) -> subprocess.Popen[bytes]:
     child = Path(__file__).with_name("crash_child.py")
-    command = [sys.executable, str(child), str(directory / "checkpoint"), str(directory / "script.sql"), "60"]
+    command = [sys.executable, str(child), str(directory / "checkpoint"), str(directory / "script.sql"), "60",
+               f"person={directory / 'said'}"]  # fmt: skip
     environment = {**os.environ, "RULE_NOTES": str(directory / "notes")}
     with open(directory / "child.log", "ab") as log:
         return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, env=environment)
@@ -80,7 +100,7 @@ def newest(directory: Path) -> int:
 
 def test_killing_the_driver_while_rules_act_repeats_no_detection_and_changes_no_key(tmp_path: Path) -> None:
     frames = write_data(tmp_path / "data")
-    script = SCRIPT.format(data=tmp_path / "data", out=tmp_path / "out")
+    script = SCRIPT.format(data=tmp_path / "data", out=tmp_path / "out", **SELECTS)
     (tmp_path / "script.sql").write_text(script)
     chance = random.Random(5)
     reached = []
@@ -112,3 +132,21 @@ def test_killing_the_driver_while_rules_act_repeats_no_detection_and_changes_no_
     assert keys.keys() == stated  # each detection was acted on
     assert all(len(found) == 1 for found in keys.values())  # and whoever acts again says the same
     assert len(set.union(*keys.values())) == len(stated)
+
+    for name, select in SELECTS.items():
+        wanted = Counter(
+            tuple(row.values.values()) for row in answers(script, frames, f"CREATE VIEW reference AS {select}")
+        )
+        assert Counter(pl.read_parquet(tmp_path / "out" / name).rows()) == wanted, name
+        assert wanted, name
+    assert sorted(pl.read_parquet(tmp_path / "out" / "ticked")["n"]) == list(range(400)), "paused, at another rate"
+    said = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
+    raised = Counter(pl.read_parquet(tmp_path / "out" / "by_hand")["n"])
+    known = {int(number) for what, number in said if what == "raised"}
+    tried = {int(number) for what, number in said if what == "raise"}
+    assert known <= raised.keys() <= tried
+    assert set(raised.values()) == {1}, "once, although the process was killed"
+    proposed = [n for n in frames["downs"]["n"].to_list() if n > 990]
+    acted = [json.loads(line) for line in (tmp_path / "notes.confirmed").read_text().splitlines()]
+    assert {n for _, n in acted} == set(proposed), "all were confirmed, if need be after a restart"
+    assert len({key for key, _ in acted}) == len(proposed), "and a repeated call has the same key"

@@ -23,6 +23,8 @@ from headrace.model.types import DataType, Type
 SCHEDULE, START_ON, STOP_ON = "schedule", "start on", "stop on"
 #: Option of a query that runs on demand: how many tuples may wait in each bucket.
 ON_DEMAND = "on demand"
+#: Option of a query or rule that is on while the queries that feed it are.
+LATE_BINDING = "late_binding"
 
 
 class Connector(Struct, frozen=True):
@@ -178,7 +180,7 @@ class Rule(Struct, frozen=True, tag="rule"):
     condition: str = ""
     warnings: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()  # named sinks
-    promises: dict[str, Option] = {}  # how late its detections may be
+    options: dict[str, Option] = {}  # how late its detections may be, and whether it binds late
 
     @property
     def turns(self) -> tuple[str, ...]:

@@ -30,17 +30,21 @@ from headrace.operators.multijoin.seen import How
 
 
 class Activation(Struct, frozen=True, omit_defaults=True):
-    """How a query turns itself on and off: by a schedule, or with the first tuple of a watched graph."""
+    """How a query turns itself on and off: by a schedule, with the first tuple of a watched graph, or with others.
+
+    One that is `beside` other queries is on while all of them are.
+    """
 
     schedule: Schedule | None = None
     start_on: Graph | None = None
     stop_on: Graph | None = None
     created: int = BEGIN  # when the query was created, by the clock
+    beside: tuple[str, ...] = ()
 
     @property
     def is_manual(self) -> bool:
         """Return whether the query is turned on and off by hand only."""
-        return self.schedule is None and self.start_on is None and self.stop_on is None
+        return self.schedule is None and self.start_on is None and self.stop_on is None and not self.beside
 
     @property
     def watched(self) -> tuple[Graph, ...]:

@@ -19,10 +19,12 @@ def stint_commands(reports: Sequence[Report], running: Running) -> list[Command]
     now = max((report.time for report in reports), default=BEGIN)
     noticed = {name for report in reports for name in report.noticed}
     begun = begun_in(reports, running)
+    on = {query.query for query in begun.queries if query.stint is None or query.stint.begin <= now}
     return [
         *(StartQuery(early.stint) for early in begun.early if early not in running.early and early.stint is not None),
         *_ended(reports, running),
         *_stops(reports, begun, noticed, now),
+        *_besides(begun, on, now),
         *_starts(reports, running.stopped, noticed, now),
     ]
 
@@ -85,6 +87,16 @@ def _reached(query: AddQuery, reports: Sequence[Report]) -> int:
         ),
         default=BEGIN,
     )
+
+
+def _besides(running: Running, on: set[str], now: int) -> Iterable[Command]:
+    """Start queries when all those that they are beside are on, and stop them when one is off."""
+    for query in running.stopped:
+        if query.activation.beside and on.issuperset(query.activation.beside) and query.query not in running.suspended:
+            yield start_command(query, now)
+    for query in running.queries:
+        if not on.issuperset(query.activation.beside):
+            yield StopQuery(query.query, query.number)
 
 
 def _starts(reports: Sequence[Report], queries: Iterable[AddQuery], noticed: set[str], now: int) -> Iterable[Command]:

@@ -8,7 +8,7 @@ import msgspec
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.define import define_connector
-from headrace.catalog.definitions import RAISED, Connector, Query, Rule, Sink, Stream, Timing
+from headrace.catalog.definitions import LATE_BINDING, RAISED, Connector, Query, Rule, Sink, Stream, Timing
 from headrace.catalog.journal import Entry
 from headrace.commands.command import AddQuery
 from headrace.connectors import check_sink
@@ -33,9 +33,12 @@ from headrace.plan.traversal import walk
 from headrace.session.compile import command_for, plan_event, plan_rule, rule_statement
 from headrace.session.outcome import Message, format_warnings
 from headrace.session.secrets import check_secrets, check_webhook, rule_secret_warnings, secret_warnings
+from headrace.session.stints import bound_late
 from headrace.session.transaction import Transaction, digest_of
 
 Functions = Collection[str]
+#: Options of WITH that are stored with a rule.
+_STORED = ("latency", LATE_BINDING)
 
 
 def create_rule(
@@ -44,6 +47,7 @@ def create_rule(
     functions: Functions,
     admit: Callable[[AddQuery], None],
     grid_of: Callable[[Rule], ChooseGrid],
+    now: int,
 ) -> None:
     """Check a rule and run it from the next micro-batch on.
 
@@ -70,6 +74,8 @@ def create_rule(
         warnings = format_warnings((*rule.warnings, *rule_secret_warnings(rule)))
         transaction.outcomes.append(lambda: Message(f"rule {name} created{warnings}"))
     command = _command(rule, bound, catalog, choose_grid)
+    if rule.options.get(LATE_BINDING):
+        command = bound_late(command, catalog.queries_in([rule.event]), transaction.running, now)
     admit(command)
     transaction.run(command, [rule.event])
 
@@ -162,7 +168,7 @@ def _rule(statement: rules.CreateRule, bound: BoundRule, catalog: Catalog, funct
         "" if bound.context is None else format_context(bound.context),
         "" if condition is None else statement.text[condition.start : condition.end],
         (*bound.warnings, *_cycle_warnings(statement, bound, catalog)), tuple(parts),
-        {name: value for name, value in statement.options.items() if name.partition(".")[0] == "latency"},
+        {name: value for name, value in statement.options.items() if name.partition(".")[0] in _STORED},
     )  # fmt: skip
 
 
@@ -293,7 +299,7 @@ def _check_function(target: Name) -> None:
 def _effort(statement: rules.CreateRule) -> Effort:
     chosen: dict[str, int] = {}
     for name, value in statement.options.items():
-        if name == "force" or name.partition(".")[0] == "latency":
+        if name == "force" or name.partition(".")[0] in _STORED:
             continue
         span = statement.option_spans.get(name)
         chosen[name] = _duration(value, span) if name == "timeout" else _count(name, value, span)
@@ -338,7 +344,7 @@ def _own_part(connector: Connector, rule: str) -> Connector:
 
 
 def _command(rule: Rule, bound: BoundRule, catalog: Catalog, choose_grid: ChooseGrid) -> AddQuery:
-    query = Query(rule.name, "", rule.columns, rule.sinks, rule.promises)
+    query = Query(rule.name, "", rule.columns, rule.sinks, rule.options)
     command = command_for(query, bound.plan, catalog, rule.reaction, choose_grid=choose_grid)
     return msgspec.structs.replace(command, definition=digest_of(rule))
 

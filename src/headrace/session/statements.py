@@ -13,7 +13,7 @@ import polars as pl
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
-from headrace.catalog.definitions import Connector, Query, Table, Timing
+from headrace.catalog.definitions import LATE_BINDING, Connector, Query, Table, Timing
 from headrace.catalog.references import learn_references, references, references_of
 from headrace.commands.command import AddQuery, Release, SendFeedback
 from headrace.commands.rebucketing import rebucketing
@@ -61,7 +61,7 @@ from headrace.session.replacing import Kept, compare, replaced_by, with_state
 from headrace.session.rules import create_rule, create_sink, declare_event, define_inline, enable_rule
 from headrace.session.secrets import check_secrets, secret_warnings
 from headrace.session.steering import steer_stream
-from headrace.session.stints import with_activation
+from headrace.session.stints import bound_late, with_activation
 from headrace.session.tables_alone import answer_on_tables, explain_on_tables, is_on_tables
 from headrace.session.transaction import Transaction, digest_of
 from headrace.storage.mirror import left_requests
@@ -238,6 +238,8 @@ class Statements:
             query, plan = with_state(query, plan, transaction, grid)
         command = command_for(query, plan, transaction.catalog, choose_grid=grid)
         command = msgspec.structs.replace(command, definition=digest_of(query))
+        if query.options.get(LATE_BINDING):
+            command = self._bound_late(statement, command, transaction)
         if statement.stint is not None:
             watched = self._choose_grid(transaction, "", query.watched)
             command = with_activation(command, statement.stint, transaction.catalog, self._deployment.now(), watched)
@@ -245,6 +247,14 @@ class Statements:
             return query, command, None
         readers = transaction.catalog.readers(query.name)
         return query, command, compare(command.graph, replaced_by(query, transaction)[1], readers)
+
+    def _bound_late(self, statement: statements.CreateQuery, command: AddQuery, transaction: Transaction) -> AddQuery:
+        """Return the command of a query that is on while the queries that it reads are."""
+        if statement.stint is not None:
+            span = statement.option_spans[LATE_BINDING]
+            raise NotSupported(f"{LATE_BINDING} cannot be combined with START and STOP", span=span, hint="choose one")
+        beside = transaction.catalog.queries_in(references_of(statement.select).relations)
+        return bound_late(command, beside, transaction.running, self._deployment.now())
 
     def _select(self, statement: statements.Select, transaction: Transaction) -> None:
         """Run a SELECT without a name; the same text is the same query. One on tables alone is answered at once."""
@@ -271,6 +281,7 @@ class Statements:
             functions,
             lambda command: self._admit(command, statement, transaction),
             lambda rule: self._choose_grid(transaction, rule.name, [rule.event]),
+            self._deployment.now(),
         )
 
     def _admit(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from headrace.catalog.catalog import Catalog
@@ -18,6 +20,7 @@ from headrace.language.syntax.names import Name
 from headrace.language.syntax.stints import StintClause
 from headrace.model.expressions.expression import Literal
 from headrace.model.stint import Schedule, Stint
+from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.optimizer.gathering import ChooseGrid, no_grid
 from headrace.plan.binding.scan import scan
@@ -56,6 +59,23 @@ def with_activation(
     return msgspec.structs.replace(added, graph=for_stint(command.graph, stint, command.incarnation), stint=stint)
 
 
+def bound_late(command: AddQuery, beside: Sequence[str], running: Mapping[str, AddQuery], now: int) -> AddQuery:
+    """Return the command of a query that is on while all queries beside it are; at once if they are on."""
+    if not beside:
+        return command
+    added = msgspec.structs.replace(command, activation=Activation(created=now, beside=tuple(sorted(beside))))
+    if not all(_is_on(running.get(name), now) for name in beside):
+        return added
+    stint = Stint(command.query, 1, BEGIN, END)
+    return msgspec.structs.replace(added, graph=for_stint(command.graph, stint, command.incarnation), stint=stint)
+
+
+def _is_on(query: AddQuery | None, now: int) -> bool:
+    if query is None:
+        return False
+    return query.activation.is_manual if query.stint is None else query.stint.begin <= now
+
+
 def start_query(running: Running, name: Name, now: int) -> list[Command]:
     """Return the commands that start a query: none if it is on. One that waits for its time starts now."""
     query = _known(running, name)
@@ -73,6 +93,12 @@ def stop_query(running: Running, name: Name, now: int) -> list[Command]:
         return [StopQuery(query.query, query.number)]
     if query not in running.queries or (query.stint is not None and query.stint.begin > now):
         return []
+    if query.activation.beside:
+        raise NotSupported(
+            f"{query.query!r} is on while {' and '.join(query.activation.beside)} are",
+            span=name.span,
+            hint=f"stop one of these, or drop {query.query}",
+        )
     other = sharing_in_transit(query, running)
     if other is not None:
         raise NotSupported(

@@ -34,7 +34,7 @@ class Options(NamedTuple):
 
 def read_options(reader: Reader) -> Options:
     """Read the options of CREATE QUERY ... WITH."""
-    return _options(reader, (*OPTIONS, "ordered", "force", KEEP), removable=False)
+    return _options(reader, (*OPTIONS, "ordered", "force", "late_binding", KEEP), removable=False)
 
 
 def read_promises(reader: Reader) -> Options:
@@ -44,7 +44,7 @@ def read_promises(reader: Reader) -> Options:
 
 def read_effort(reader: Reader) -> Options:
     """Read the options of CREATE RULE ... WITH: how often an action is tried, for how long, and a promise."""
-    return _options(reader, ("timeout", "tries", "cascade", "force", "latency"), removable=False)
+    return _options(reader, ("timeout", "tries", "cascade", "force", "latency", "late_binding"), removable=False)
 
 
 def result_order(options: Mapping[str, Option]) -> bool | str:

@@ -159,7 +159,7 @@ def describe_rule(rule: Rule) -> Listing:
         ("DO", text) for text in reaction.texts
     ]
     said += [("WITH", f"timeout '{format_duration(effort.timeout)}', tries {effort.tries}, cascade {effort.cascade}")]
-    said += [(f"WITH {name}", value) for name, value in format_qos(qos_of(rule.promises))]
+    said += [(f"WITH {name}", value) for name, value in format_qos(qos_of(rule.options))]
     said += [("STATE", "enabled" if reaction.enabled else "disabled")] + [
         ("warning", warning) for warning in rule.warnings
     ]
