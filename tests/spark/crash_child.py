@@ -74,10 +74,7 @@ def person(session: Session, said: str) -> None:
         note(said, f"raised {number}")
         session.execute("DEMAND asked")
     session.execute("ALTER STREAM ticks RESUME")
-    batch = -1
-    while session.statistics().batch > batch:  # until all is read
-        batch = session.statistics().batch
-        time.sleep(3)
+    wait_until(lambda: session.statistics().batch > began + 6, 20)
     (listing,) = session.execute("SHOW PROPOSALS")
     assert isinstance(listing, Listing)
     for row in listing.rows:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from headrace.applications.nfmi import desk
+from headrace.applications.nfmi import desk, views
 from headrace.applications.nfmi.container import CLEAR, Container, Locked, Screen
 from headrace.errors import NameFault
+from headrace.hosts.local import LocalDeployment
+from headrace.session import Session
 
 NOON = datetime.fromisoformat("2026-01-01 12:00:00")
 
@@ -154,3 +158,56 @@ def test_many_at_once_lose_nothing(place: str) -> None:
         "4",
         16,
     )
+
+
+def test_a_view_as_a_continuous_query_shows_what_the_database_shows(place: str) -> None:
+    container = Container(place)
+    condition, columns = "parent IS NULL AND status = 'OPEN'", ("alarm", "version", "severity", "owner")
+    container.define_view("center", condition, columns)
+    steps: list[Callable[[], object]] = [
+        lambda: container.open("a", at=NOON, domain="SDH", source="x", kind="LOST", severity="MINOR"),
+        lambda: container.open("b", at=NOON, domain="ATM", source="y", kind="LOST", severity="MAJOR"),
+        lambda: container.open("b1", at=NOON, domain="ATM", source="z", kind="LOST", severity="MINOR", parent="b"),
+        lambda: container.update("a", at=minutes(1), severity="CRITICAL"),
+        lambda: container.edit("b", "owner", "ann"),
+        lambda: container.finish("b", "owner", "ann", "crew 7", at=minutes(2)),
+        lambda: container.clear("a", at=minutes(3)),
+        lambda: container.update("a", at=minutes(4), status="OPEN"),
+        lambda: container.clear("b", at=minutes(5)),
+        lambda: container.purge(now=minutes(90), lifetime=timedelta(hours=1)),
+    ]
+    shown = list[object]()
+    with Session(host="local") as session:
+        feed = views.Feed(container, session)
+        views.define_view(session, "center", condition)
+        for step in steps:
+            step()
+            assert feed.push() <= 2
+            run(session)
+            shown.append(views.rows(session, "center", columns))
+            assert shown[-1] == container.view("center")
+        with pytest.raises(NameFault, match="no column"):
+            views.rows(session, "center", ("colour",))
+    assert len({str(rows) for rows in shown}) == 7, "the view changed with most steps"
+    assert container.archived() == ["b", "b1"]
+
+
+def test_a_feed_that_begins_again_pushes_each_change_once(container: Container, tmp_path: Path) -> None:
+    found = list[int]()
+    for number in range(3):
+        with Session(tmp_path / "checkpoint", host="local") as session:
+            feed = views.Feed(container, session)
+            session.execute(f"CREATE QUERY IF NOT EXISTS numbers AS SELECT number FROM {views.STREAM} INTO MEMORY")
+            container.update("ring 3", at=minutes(number), note=f"note {number}")
+            feed.push()
+            run(session)
+            found += [row["number"] for row in session.results("numbers")]
+    assert found == [1, 2, 3, 4]
+
+
+def run(session: Session) -> None:
+    """Run micro-batches until nothing is left to read."""
+    session.start()
+    assert isinstance(session.deployment, LocalDeployment)
+    while session.deployment.step():
+        pass

@@ -43,7 +43,8 @@ _SCHEMA = (
     " (alarm TEXT, field TEXT, holder TEXT, version INTEGER, PRIMARY KEY (alarm, field))",
     "CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, value INTEGER)",
     "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY)",
-    "INSERT INTO counter VALUES ('ticket', 0), ('change', 0) ON CONFLICT DO NOTHING",
+    f"CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, {_TABLE}, gone INTEGER)",
+    "INSERT INTO counter VALUES ('ticket', 0), ('change', 0), ('journal', 0) ON CONFLICT DO NOTHING",
 )
 _NEWEST = (
     f"SELECT {_NAMES} FROM alarm AS a WHERE version = (SELECT max(version) FROM alarm AS b WHERE b.alarm = a.alarm)"
@@ -153,6 +154,7 @@ class Container:
                 f"{now - lifetime}",
             )
             for (alarm,) in over:
+                _journal(work, _newest(work, alarm), gone=True)
                 work.do(f"INSERT INTO archive SELECT {_NAMES} FROM alarm WHERE alarm = ?", alarm)
                 work.do("DELETE FROM alarm WHERE alarm = ?", alarm)
             return sorted(alarm for (alarm,) in over)
@@ -175,6 +177,13 @@ class Container:
         """Return the newest versions of all alarms that are not archived, by name."""
         with self._store.transaction() as work:
             return {row[0]: Alarm(*row) for row in work.rows(_NEWEST)}
+
+    def changes(self, after: int = 0) -> list[dict[str, object]]:
+        """Return the versions that came, and the alarms that went to the archive, after a number, in order."""
+        names = ("number", *COLUMNS, "gone")
+        with self._store.transaction() as work:
+            rows = work.rows(f"SELECT {', '.join(names)} FROM journal WHERE number > ? ORDER BY number", after)
+        return [{**dict(zip(names, row, strict=True)), "gone": bool(row[-1])} for row in rows]
 
     def versions(self, alarm: str) -> list[int]:
         """Return the versions of an alarm that are kept."""
@@ -251,6 +260,15 @@ def _append(work: Work, alarm: str, at: datetime, fields: Mapping[str, str]) -> 
 
 def _put(work: Work, alarm: Alarm) -> None:
     work.do(f"INSERT INTO alarm VALUES ({', '.join('?' * len(COLUMNS))})", *(getattr(alarm, name) for name in COLUMNS))
+    _journal(work, alarm, gone=False)
+
+
+def _journal(work: Work, alarm: Alarm, *, gone: bool) -> None:
+    """Note a change for those who follow them."""
+    work.do("UPDATE counter SET value = value + 1 WHERE name = 'journal'")
+    ((number,),) = work.rows("SELECT value FROM counter WHERE name = 'journal'")
+    values = (number, *(getattr(alarm, name) for name in COLUMNS), int(gone))
+    work.do(f"INSERT INTO journal VALUES ({', '.join('?' * len(values))})", *values)
 
 
 def _editable(field: str) -> str:
