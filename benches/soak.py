@@ -26,9 +26,6 @@ INTERVAL, KEPT = 0.5, 240
 EVERY = 2.0
 #: The share of a run that is warm-up, and the most that it takes, in seconds.
 WARM_UP, LONGEST_WARM_UP = 0.35, 900.0
-#: The heap of the JVM. It has its size from the start on, so that what grows is something else; what is in it is
-#: measured after collections.
-HEAP = "512m"
 #: What is drawn: a title, and the quantities of the panel.
 _PANELS = (
     ("Memory (MB)", ("memory of driver (MB)", "memory of JVM (MB)", "memory of workers (MB)")),
@@ -54,8 +51,7 @@ def measure(folder: Path, seconds: float) -> Samples:
     """Run the deployment for some seconds from its first micro-batch on, and sample it."""
     load.prepare(folder / "data")
     samples = Samples()
-    whole = f"-Xms{HEAP} -XX:+AlwaysPreTouch"
-    environment = {**os.environ, "HEADRACE_DRIVER_MEMORY": HEAP, "JAVA_TOOL_OPTIONS": whole}
+    environment = {**os.environ, "HEADRACE_DRIVER_MEMORY": soaking.HEAP}
     load.write(folder / "data", 0, 1)
     process = soaking.start(folder, environment)
     feeder: subprocess.Popen[bytes] | None = None
@@ -103,7 +99,7 @@ def report(samples: Samples, seconds: float) -> dict[str, Any]:
         "samples": samples.values,
         "panels": [_panel(title, names, samples, warm) for title, names in _PANELS],
         "notes": [
-            f"ours: the median; then growth per hour with its 95 % interval. The heap of the JVM is {HEAP}, "
+            f"ours: the median; then growth per hour with its 95 % interval. The heap of the JVM is {soaking.HEAP}, "
             f"{1 / INTERVAL:.0f} files a second and stream, {len(soaking.FLAPPING)} queries change every "
             f"{soaking.FLAP_SECONDS:.0f} s."
         ],

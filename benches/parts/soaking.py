@@ -27,6 +27,10 @@ FLAPPING = ("visits", "named")
 FLAP_SECONDS = 2.0
 #: Seconds from one micro-batch to the next: what else runs on the machine does not change their number.
 BATCH_SECONDS = 1.5
+#: The heap of the JVM. It has its size from the start on, so that what grows is something else; what is in it is
+#: measured after collections.
+HEAP = "512m"
+_WHOLE_HEAP = {"spark.driver.extraJavaOptions": f"-Xms{HEAP} -XX:+AlwaysPreTouch"}
 #: Where the measured process writes the duration of each micro-batch, and what the heap holds after a collection.
 BATCHES, HELD = "batches.jsonl", "held.jsonl"
 _NOTED = {BATCHES: "duration of a micro-batch (ms)", HELD: "heap of JVM after a collection (MB)"}
@@ -129,7 +133,7 @@ def _run(folder: Path) -> None:
 
     chosen = [case for case in sinks.CASES if case.name in (*STEADY, *FLAPPING)]
     with (
-        Session(folder / "checkpoint", python_modules=["notes"], interval=BATCH_SECONDS) as session,
+        Session(folder / "checkpoint", python_modules=["notes"], interval=BATCH_SECONDS, conf=_WHOLE_HEAP) as session,
         (folder / BATCHES).open("w") as batches,
         (folder / HELD).open("w") as held,
     ):
