@@ -66,7 +66,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
     "Inspect": (
         ("SHOW STREAMS | TABLES | QUERIES | EVENTS | RULES | AGGREGATES | FUNCTIONS", "SHOW QUERIES;"),
         ("SHOW STATISTICS | FEEDBACK | SHEDDING | DECISIONS | SETTINGS", "SHOW STATISTICS;"),
-        ("SHOW BUCKETS | STORES | PLANS | MIGRATIONS | PARCELS", "SHOW PLANS;"),
+        ("SHOW BUCKETS | STORES | PLANS | MIGRATIONS | PARCELS | PROPOSALS", "SHOW PLANS;"),
         ("DESCRIBE", "DESCRIBE bids;"),
         ("EXPLAIN [ANALYZE | CAPACITY | JSON]", "EXPLAIN SELECT item FROM bids;"),
     ),
@@ -78,6 +78,7 @@ GROUPS: dict[str, tuple[tuple[str, str], ...]] = {
         ("ALTER SYSTEM | QUERY | STREAM, REFRESH TABLE", "ALTER QUERY best SET (latency '2 s');"),
         ("RAISE EVENT (by hand)", "CREATE EVENT alarm (n INT); RAISE EVENT alarm(7);"),
         ("MOVE PARCELS", "MOVE PARCELS 3, 17 OF best TO BUCKET 0;"),
+        ("CONFIRM | REJECT 'key' (what a rule proposes)", "SHOW PROPOSALS;"),
         ("START | STOP QUERY", "STOP QUERY best;"),
         ("ENABLE | DISABLE RULE", "DISABLE RULE watch;"),
         ("DROP QUERY | VIEW | EVENT | RULE | SINK | STREAM | TABLE | AGGREGATE | FUNCTION", "DROP QUERY best;"),
