@@ -280,22 +280,13 @@ REFRESHED = History(
 #: All parcels of two buckets.
 PARCELS = ", ".join(map(str, range(128)))
 HOPS = COUNTS.replace("counts", "hops").replace("[RANGE 2 SECONDS]", "[RANGE 6 SECONDS SLIDE 2 SECONDS]")
-#: A window over an outer join, an event, and what lies in one bucket.
-WAITING = """CREATE QUERY alone AS SELECT k, count(*) AS n, count(w) AS m
-  FROM (SELECT s.k, t.v AS w FROM s [RANGE 3 SECONDS] LEFT JOIN t [RANGE 1 SECOND] ON s.k = t.k) [RANGE 2 SECONDS]
-  GROUP BY k INTO FILES (path '{out}/alone', format 'json');
-CREATE EVENT met AS NOT (t) [s AS x, s AS y] WITHIN 9 SECONDS WHERE x.k = y.k AND x.k = t.k;
-CREATE QUERY meetings AS SELECT * FROM met INTO FILES (path '{out}/meetings', format 'json');
-CREATE QUERY first AS SELECT k, v FROM t LIMIT 4 INTO FILES (path '{out}/first', format 'json');"""
 MOVED = History(
     "parcels that change bucket or are in several, buckets that come and go, and different trees",
     (
-        Execute(STREAMS + HOPS + PAIRS + TRIPLES + WAITING),
+        Execute(STREAMS + HOPS + PAIRS + TRIPLES),
         Push("s", FIRST),
         Push("t", FIRST),
         Execute(f"MOVE PARCELS {PARCELS} OF pairs TO BUCKET 1; MOVE PARCELS {PARCELS} OF hops TO BUCKET 1;"),
-        Execute(f"MOVE PARCELS {PARCELS} OF alone TO BUCKET 1; MOVE PARCELS {PARCELS} OF meetings TO BUCKET 1;"),
-        Execute("MOVE PARCELS 0 OF first TO BUCKET 1;"),
         Push("s", SECOND),
         Execute(
             f"MOVE PARCELS {PARCELS} OF triples TO ALL BUCKETS; ALTER SYSTEM SET buckets = 3; "
@@ -303,7 +294,6 @@ MOVED = History(
         ),
         Push("t", SECOND),
         Execute(f"MOVE PARCELS {PARCELS} OF hops TO BUCKET 0; STOP QUERY pairs;"),
-        Execute("MOVE PARCELS 1, 2, 3 OF alone TO BUCKET 0; MOVE PARCELS 1, 2, 3 OF meetings TO BUCKET 0;"),
         Restart(),
         Execute("ALTER SYSTEM SET buckets = 1; DROP QUERY IF EXISTS pairs;"),
         Push("t", THIRD),
@@ -364,6 +354,33 @@ CREATE RULE ask ON t CONFIRM WITHIN '1 hour' WHEN t.v > 6 DO CALL note(t.v);"""
     seed=13,
 )
 
+#: A window over an outer join, an event, and what lies in one bucket.
+WAITING = """CREATE QUERY alone AS SELECT k, count(*) AS n, count(w) AS m
+  FROM (SELECT s.k, t.v AS w FROM s [RANGE 3 SECONDS] LEFT JOIN t [RANGE 1 SECOND] ON s.k = t.k) [RANGE 2 SECONDS]
+  GROUP BY k INTO FILES (path '{out}/alone', format 'json');
+CREATE EVENT met AS NOT (t) [s AS x, s AS y] WITHIN 9 SECONDS WHERE x.k = y.k AND x.k = t.k;
+CREATE QUERY meetings AS SELECT * FROM met INTO FILES (path '{out}/meetings', format 'json');
+CREATE QUERY first AS SELECT k, v FROM t LIMIT 4 INTO FILES (path '{out}/first', format 'json');"""
+WAITED = History(
+    "parcels of what waits, and whole operators, that change bucket",
+    (
+        Execute(STREAMS + WAITING),
+        Push("s", FIRST),
+        Push("t", FIRST),
+        Execute(
+            f"MOVE PARCELS {PARCELS} OF alone TO BUCKET 1; MOVE PARCELS {PARCELS} OF meetings TO BUCKET 1; "
+            "MOVE PARCELS 0 OF first TO BUCKET 1;"
+        ),
+        Push("s", SECOND),
+        Execute("ALTER SYSTEM SET buckets = 3; MOVE PARCELS 1, 2, 3 OF alone TO BUCKET 0;"),
+        Restart(),
+        Push("t", THIRD),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=14,
+)
+
 HISTORIES = (
     WINDOWS,
     REPLACED,
@@ -379,6 +396,7 @@ HISTORIES = (
     MIGRATED,
     REFRESHED,
     MOVED,
+    WAITED,
     BY_HAND,
     ASKED,
 )
