@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -150,14 +150,19 @@ class Balancer:
             sizes |= {note.bucket: held / len(report.buckets) for note in report.buckets}
         return Movables(loads, places, sizes, split, self._splittable(group, loads), group.hindrance is None)
 
-    def _splittable(self, group: ParcelGroup, parcels: Iterable[int]) -> frozenset[int]:
-        """Return the parcels of a group that its joins should have in several buckets if they are too heavy."""
+    def _splittable(self, group: ParcelGroup, loads: Mapping[int, float]) -> frozenset[int]:
+        """Return the parcels of a group that its joins should have in several buckets if they are too heavy.
+
+        One with less than the share of a processor in its own group is not too heavy among all.
+        """
         if not group.joins:
             return frozenset()
+        fair = sum(loads.values()) / max(1, len(self._busy))
         return frozenset(
             parcel
-            for parcel in parcels
-            if all(
+            for parcel, load in loads.items()
+            if load >= fair
+            and all(
                 is_worth_splitting(self.loads.by_port(ports, parcel), len(self._busy)) for ports in group.joins.values()
             )
         )
