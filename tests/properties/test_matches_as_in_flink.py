@@ -79,7 +79,7 @@ def _after(way: Way, bits: int, signs: list[str]) -> list[Way]:
     return ways
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(
     word=st.lists(st.integers(0, 15), max_size=14),
     gaps=st.lists(st.integers(1, 3), min_size=14, max_size=14),

@@ -68,7 +68,7 @@ def person(session: Session, said: str) -> None:
     wait_until(lambda: session.statistics().batch > began, 60)
     session.execute("ALTER STREAM ticks SET rate = 200; ALTER STREAM ticks PAUSE")
     for _ in range(3):
-        number = time.time_ns() % 2**31
+        number = random.SystemRandom().randrange(2**31)
         note(said, f"raise {number}")
         session.execute(f"RAISE EVENT called({number})")
         note(said, f"raised {number}")

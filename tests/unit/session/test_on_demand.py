@@ -57,6 +57,7 @@ def results(session: Session, query: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in session.results(query)), key=str)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", QUERIES)
 def test_asked_again_and_again_gives_what_a_query_that_always_runs_gives(select: str, tmp_path: Path) -> None:
     with Session(tmp_path, host="local", buckets=2) as session:

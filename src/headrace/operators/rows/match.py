@@ -95,39 +95,42 @@ class MatchOperator(Operator):
 
     def _ready(self, bound: int) -> pl.DataFrame | None:
         """Take the rows of all partitions in which something may be decided, sorted."""
-        fresh = self._pending.take(bound)
-        kept: list[pl.DataFrame] = []
-        if fresh is not None:
-            order = [TS, *self._spec.ties]
-            fresh = self._rows.assign(fresh.sort(order, maintain_order=True).select([*visible(fresh), TS]))
-            fresh = fresh.with_columns(
-                pl.lit(False).alias(_TRIED), pl.lit(END).alias(_DEADLINE), pl.lit(END).alias(_HOLD)
-            )
-        for rows in list(self._rows.rows()):
-            chosen = self._chosen(rows, fresh, bound)
-            if chosen is not None and chosen.height:
-                kept.append(chosen)
-        taken = [*kept, *([] if fresh is None else [fresh])]
+        fresh = self._fresh(bound)
+        kept = self._chosen(fresh, bound)
+        taken = [rows for rows in (kept, fresh) if rows is not None and rows.height]
         if not taken:
             return None
         together = pl.concat([part.select(taken[-1].columns) for part in taken])
         return together.sort(self._names, maintain_order=True) if self._names else together
 
-    def _chosen(self, rows: pl.DataFrame, fresh: pl.DataFrame | None, bound: int) -> pl.DataFrame | None:
-        """Take the kept rows of a slot whose partition has fresh rows, or whose open match ends by itself."""
-        if not self._names:
-            due = fresh is not None or int(rows[_DEADLINE].min()) <= bound  # type: ignore[arg-type]
-            if due:
-                self._rows.replace([int(rows[SLOT][0])], rows.clear())
-            return rows if due else None
-        ending = rows.filter(pl.col(_DEADLINE) <= bound).select(self._names)
-        touched = ending if fresh is None else pl.concat([ending, fresh.select(self._names)])
-        if not touched.height:
+    def _fresh(self, bound: int) -> pl.DataFrame | None:
+        """Take the rows that waited for the bound, in order."""
+        fresh = self._pending.take(bound)
+        if fresh is None:
             return None
-        chosen = rows.join(touched.unique(), on=self._names, how="semi", nulls_equal=True, maintain_order="left")
+        ordered = fresh.sort([TS, *self._spec.ties], maintain_order=True).select([*visible(fresh), TS])
+        marks = (pl.lit(False).alias(_TRIED), pl.lit(END).alias(_DEADLINE), pl.lit(END).alias(_HOLD))
+        return self._rows.assign(ordered).with_columns(marks)
+
+    def _chosen(self, fresh: pl.DataFrame | None, bound: int) -> pl.DataFrame | None:
+        """Take the kept rows whose partition has fresh rows, or whose open match ends by itself."""
+        slots = list(self._rows.rows())
+        if not slots:
+            return None
+        kept = pl.concat([rows.select(slots[0].columns) for rows in slots])
+        ending = kept.filter(pl.col(_DEADLINE) <= bound).select(self._names or _DEADLINE)
+        if not self._names:
+            if fresh is None and not ending.height:
+                return None
+            self._rows.replace([0], kept.clear())
+            return kept
+        touched = (ending if fresh is None else pl.concat([ending, fresh.select(self._names)])).unique()
+        chosen = kept.join(touched, on=self._names, how="semi", nulls_equal=True, maintain_order="left")
         if chosen.height:
-            rest = rows.join(touched.unique(), on=self._names, how="anti", nulls_equal=True, maintain_order="left")
-            self._rows.replace([int(rows[SLOT][0])], rest)
+            changed = chosen[SLOT].unique()
+            rest = kept.filter(pl.col(SLOT).is_in(changed.implode()))
+            rest = rest.join(touched, on=self._names, how="anti", nulls_equal=True, maintain_order="left")
+            self._rows.replace(changed.to_list(), rest)
         return chosen
 
     def _keep(self, rows: pl.DataFrame, found: Found) -> None:

@@ -90,7 +90,7 @@ _ROWS = st.lists(
 
 
 @pytest.mark.parametrize("conditions", CONDITIONS, ids=lambda pair: str(CONDITIONS.index(pair)))
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=5)
 @given(
     rows=_ROWS,
     of_b=st.sampled_from(QUANTIFIERS),
@@ -116,7 +116,7 @@ def test_matches_agree_with_the_oracle_and_keep_the_contract(
     assert as_multiset(found) == as_multiset(expected)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=6)
 @given(st.lists(st.integers(1, 5), max_size=60), st.sampled_from([1, 3]))
 def test_few_starts_at_a_time_find_the_same(values: list[int], starts: int) -> None:
     """A round tries few rows, and lets a start that is not the first go one row far."""
