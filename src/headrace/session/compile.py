@@ -158,6 +158,8 @@ def command_for(
     """Check the sinks and the Python code of a query or rule, and return the command that starts it."""
     for sink in query.sinks:
         check_sink(query.name, sink, query.schema)
+    if ON_DEMAND in query.options:
+        choose_grid = no_grid  # tuples wait where they lie by key
     prepared, is_numbered = prepare_for_shedding(plan, query.qos), reaction is not None
     graph = graph_of(prepared, query.name, catalog, numbered=is_numbered, choose_grid=choose_grid)
     check_code(graph)

@@ -236,6 +236,8 @@ class Statements:
         running = transaction.running.get(query.name) if statement.or_replace else None
         if running is not None:
             query, plan = with_state(query, plan, transaction, grid)
+        if statement.on_demand is not None:
+            _check_on_demand(statement, query)
         command = command_for(query, plan, transaction.catalog, choose_grid=grid)
         command = msgspec.structs.replace(command, definition=digest_of(query))
         if query.options.get(LATE_BINDING):
@@ -579,6 +581,16 @@ class Statements:
     @property
     def _statistics(self) -> Statistics:
         return self._deployment.delivery.statistics
+
+
+def _check_on_demand(statement: statements.CreateQuery, query: Query) -> None:
+    """Refuse a promise about results that wait until somebody asks."""
+    if query.qos.latency is not None:
+        raise NotSupported(
+            "a query on demand cannot promise a latency: its results wait until somebody asks",
+            span=statement.option_spans.get("latency"),
+            hint="leave the promise out, or ON DEMAND",
+        )
 
 
 def _warn(statement: statements.CreateQuery | statements.Select, transaction: Transaction) -> None:

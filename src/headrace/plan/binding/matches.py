@@ -33,6 +33,7 @@ def bind_match(node: Node, names: tuple[str, ...], clause: MatchClause, env: Env
     by = tuple(_column(expr, rows, env, "PARTITION BY") for expr in clause.by)
     order = tuple(_column(expr, rows, env, "ORDER BY") for expr in clause.order)
     _check_order(order, clause, node, env)
+    further = tuple(column for column in order[1:] if column.name in node.schema.names)  # rowtime is first anyway
     _check_variables(clause)
     conditions = _Reader(clause, rows, node, env, "condition")
     variables = tuple(conditions.variable(number) for number in range(len(clause.pattern)))
@@ -50,7 +51,7 @@ def bind_match(node: Node, names: tuple[str, ...], clause: MatchClause, env: Env
         raise SyntaxFault("a match has no columns", span=clause.span, hint="write MEASURES LAST(A.x) AS x")
     _check_state(clause)
     pattern = RowPattern(variables, clause.within, clause.overlapping, *conditions.read)
-    return nodes.Project(nodes.MatchRows(node, by, order[1:], pattern, *measures.read), tuple(shown))
+    return nodes.Project(nodes.MatchRows(node, by, further, pattern, *measures.read), tuple(shown))
 
 
 @dataclass(slots=True)
