@@ -68,7 +68,7 @@ def test_killed_between_results_a_table_has_each_once(database, tmp_path):
     def start():
         with (tmp_path / "child.log").open("ab") as log:
             child = Path(__file__).with_name("crash_child.py")
-            command = [sys.executable, str(child), str(tmp_path / "checkpoint"), str(script), "800"]
+            command = [sys.executable, str(child), str(tmp_path / "checkpoint"), str(script), "1600"]
             return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log)
 
     with psycopg.connect(database, autocommit=True) as connection:
