@@ -6,6 +6,8 @@ import difflib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
@@ -26,6 +28,7 @@ LIST_EXAMPLES = examples(("all experiments with their questions", "experiment li
 EXAMPLES = examples(
     ("all experiments with their questions", "experiment list"),
     ("one experiment, in seconds", "experiment run bursts --quick"),
+    ("the same question in a running deployment", "experiment run shedding --on spark --quick"),
     ("all of them, with figures and a file of findings", "experiment run all --figures figures --json findings.json"),
 )
 COLORS = {
@@ -37,18 +40,27 @@ COLORS = {
 }
 ALL = "all"
 
+
+class Place(StrEnum):
+    """Where an experiment runs."""
+
+    simulation = "simulation"
+    spark = "spark"
+
+
 app = typer.Typer(name="experiment", help="Repeat published experiments.", no_args_is_help=True, epilog=EXAMPLES)
 
 
 @app.command("list", epilog=LIST_EXAMPLES)
 def show_list() -> None:
     """List the experiments with their questions, what they need and how long they take."""
-    table = Table(Column("name", no_wrap=True), "question", "needs", "takes", header_style="bold")
+    table = Table(Column("name", no_wrap=True), "question", "runs in", "takes", header_style="bold")
     for item in EXPERIMENTS:
-        table.add_row(f"[bold]{item.name}[/]", f"{item.question} [dim]{item.source}[/]", item.needs, item.takes)
+        table.add_row(f"[bold]{item.name}[/]", f"{item.question} [dim]{item.source}[/]", item.hosts, item.takes)
     out.print(table)
     out.print(
-        f"[dim]run one: {program()} experiment run NAME (--quick: seconds, rough; --full: the published sizes)[/]"
+        f"[dim]run one: {program()} experiment run NAME (--quick: seconds, rough; --full: the published sizes; "
+        "--on spark: in a running deployment, needs Java)[/]"
     )
 
 
@@ -58,6 +70,7 @@ def run(
     quick: bool = flag("--quick", "Small sizes: seconds each, rough figures."),
     full: bool = flag("--full", "The published sizes: minutes to an hour."),
     seed: int = typer.Option(1, "--seed", help="First random seed. The same seed gives the same figures."),
+    on: Place = typer.Option(Place.simulation, "--on", help="Where it runs. On Spark, some can, in real time."),
     figures: Path | None = typer.Option(
         None, "--figures", file_okay=False, help="Folder for the figures.", show_default="figures"
     ),
@@ -69,10 +82,11 @@ def run(
     scale: Scale = "quick" if quick else "full" if full else "normal"
     outcomes = {}
     with faults():
-        items = chosen(name)
+        items = chosen(name) if on is Place.simulation else [on_spark(item, name) for item in chosen(name)]
         folder = drawing_folder(figures)
         for item in items:
-            outcomes[item.name] = _run(item, scale, seed, folder)
+            if item is not None:
+                outcomes[item.name] = _run(item, scale, seed, folder)
         if json_file is not None:
             json_file.parent.mkdir(parents=True, exist_ok=True)
             findings = {"scale": scale, "seed": seed, "outcomes": outcomes}
@@ -91,6 +105,19 @@ def chosen(name: str) -> Sequence[Experiment]:
         err.print(f"no experiment {name!r}; {hint}", markup=False)
         raise typer.Exit(RUN_FAILED)
     return matching
+
+
+def on_spark(item: Experiment, asked: str) -> Experiment | None:
+    """Return an experiment as it runs on Spark; of all of them, None for those that cannot."""
+    if item.needs == "Java":
+        return item
+    if item.on_spark is not None:
+        return replace(item, name=f"{item.name}-on-spark", run=item.on_spark, needs="Java")
+    if asked == ALL:
+        return None
+    able = ", ".join(other.name for other in EXPERIMENTS if other.on_spark is not None)
+    err.print(f"{item.name} runs in a simulation only; on Spark there are: {able}", markup=False)
+    raise typer.Exit(RUN_FAILED)
 
 
 def drawing_folder(given: Path | None) -> Path | None:

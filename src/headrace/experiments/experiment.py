@@ -102,6 +102,14 @@ class Experiment:
     run: Callable[[Trial], Outcome]
     takes: str = "1 min"  # at the normal scale
     needs: str = "nothing"
+    on_spark: Callable[[Trial], Outcome] | None = None  # the same question in a running deployment, smaller if need be
+
+    @property
+    def hosts(self) -> str:
+        """Return where it runs."""
+        if self.needs == "Java":
+            return "Spark"
+        return "simulation" if self.on_spark is None else "simulation, Spark"
 
 
 def text_of(value: Value | None, unit: str = "") -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.experiments.experiment import Experiment
-from headrace.experiments.feedback import imputation, speed_map
+from headrace.experiments.feedback import imputation, speed_map, speed_map_on_spark
 from headrace.experiments.plans import (
     migration_effect,
     migration_length,
@@ -24,6 +24,7 @@ from headrace.experiments.qos import (
     shed_values,
     shedder_designs,
     shedding,
+    shedding_on_spark,
     strategy_choice,
 )
 from headrace.experiments.query_graph import burstiness, bursts, registers_or_punctuation
@@ -42,6 +43,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "How long does a union wait for a silent input: without bounds, with periodic bounds, with bounds on demand?",
         f"{TIMESTAMPS}, experiments",
         idle_waiting.run,
+        on_spark=idle_waiting_on_spark.run,
     ),
     Experiment(
         "bursts",
@@ -77,6 +79,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "How much work is saved by feedback about invisible segments to the average, the filter or the source?",
         f"{FEEDBACK}, second experiment",
         speed_map.run,
+        on_spark=speed_map_on_spark.run,
     ),
     Experiment(
         "join-queue",
@@ -127,6 +130,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "Does shedding keep promised latencies, under a scheduler that ignores promises and under one that uses them?",
         f"{BOOK}, figures 7.6 to 7.11",
         shedding.run,
+        on_spark=shedding_on_spark.run,
     ),
     Experiment(
         "shedder-designs",

@@ -39,7 +39,7 @@ def test_the_list_tells_every_name_question_and_need() -> None:
     code, output = invoke("list")
     assert code == 0
     assert all(item.name in output for item in EXPERIMENTS)
-    assert "Java" in output
+    assert "simulation, Spark" in output
 
 
 def test_names_are_unique_and_questions_are_questions() -> None:
@@ -53,6 +53,14 @@ def test_every_command_explains_itself_with_examples(arguments: tuple[str, ...])
     code, output = invoke(*arguments)
     assert code == 0
     assert "Examples:" in output
+
+
+def test_an_experiment_that_cannot_run_on_spark_says_which_can() -> None:
+    code, output = invoke("run", "bursts", "--on", "spark")
+    assert code != 0
+    assert "bursts runs in a simulation only; on Spark there are: idle-waiting, speed-map, shedding" in " ".join(
+        output.split()
+    )
 
 
 @pytest.mark.usefixtures("listed")

@@ -1,0 +1,177 @@
+"""Does shedding keep a promised latency on Spark while the rate of a stream changes?
+
+The phases of the simulation (QoS book, figures 7.6 to 7.11) in a running deployment: a generator whose rate is changed
+by statements, to shares of the capacity of the machine, which is measured first. The same phases run with a promise
+that must hold and an error that is tolerated, and without.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
+from headrace.experiments.judging import claim
+from headrace.experiments.qos.shedding import LOADS
+from headrace.session import Session
+
+#: Seconds of each phase.
+SIZES: Mapping[Scale, float] = {"quick": 6.0, "normal": 15.0, "full": 60.0}
+ERROR = 0.5
+#: A promise is so many times the latency at a low rate, and at least so many seconds.
+TIMES, LEAST_S = 3.0, 1.0
+#: The rate at which the search for the capacity begins, by which factor it grows, and the seconds of a step.
+FIRST_RATE, GROWTH, STEP_S, MOST_STEPS = 500, 1.6, 4.0, 14
+#: Results of the first seconds of a phase do not count: the load has to be noticed.
+REACTION_S = 2.0
+#: Each tuple is compared with so many rows.
+POINTS = 10_000
+STREAM = """
+CREATE STREAM t (at TIMESTAMP, k INT) TIMESTAMP BY at SKEW 1 SECOND
+  FROM GENERATOR (rate {rate:g}, process 'poisson', seed {seed}, col.k 'uniform(1, 10)');
+CREATE TABLE lower FROM FILES (path '{folder}/lower.parquet', format 'parquet');
+CREATE QUERY q {promise} AS SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] JOIN lower ON p < k GROUP BY k INTO MEMORY
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was seen at a moment: seconds since the start, the phase and the seconds in it, and the latency."""
+
+    at: float
+    phase: int
+    within: float
+    latency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The moments of a run, and the share of tuples that were dropped."""
+
+    moments: tuple[Moment, ...]
+    dropped: float
+
+    def latencies(self, *, overloaded: bool) -> list[float]:
+        """Return latencies in phases above the capacity, or in the others, once the load was noticed."""
+        chosen = {number for number, load in enumerate(LOADS) if (load > 1) is overloaded}
+        return [m.latency for m in self.moments if m.phase in chosen and m.within >= REACTION_S]
+
+
+def run(trial: Trial) -> Outcome:
+    """Start Spark, measure the capacity, then run the phases with and without a promise."""
+    seconds = SIZES[trial.scale]
+    with tempfile.TemporaryDirectory(prefix="shedding-") as name:
+        folder = Path(name)
+        pl.DataFrame({"p": pl.int_range(POINTS, dtype=pl.Int32, eager=True)}).write_parquet(folder / "lower.parquet")
+        trial.progress("capacity", 0, 3)
+        capacity, low = _capacity(folder, trial.seed)
+        promise = max(LEAST_S, TIMES * low)
+        runs: dict[str, Ran] = {}
+        for done, (case, clause) in enumerate(
+            (
+                ("no promise", ""),
+                ("a promise", f"WITH (force, latency '{round(1000 * promise)} ms' MUST, error {ERROR})"),
+            ),
+            1,
+        ):
+            trial.progress(case, done, 3)
+            runs[case] = _phases(folder, f"{done}", clause, capacity, seconds, trial.seed)
+    return report(runs, capacity, promise, seconds)
+
+
+def report(runs: Mapping[str, Ran], capacity: float, promise: float, seconds: float) -> Outcome:
+    """Judge the latencies."""
+    curves = tuple(Series(case, tuple((m.at, m.latency) for m in ran.moments)) for case, ran in runs.items())
+    limit = Series("promise", ((0.0, promise),), "level")
+    panel = Panel("Latency while the rate changes", "s since the start", "latency, s", (*curves, limit), log_y=True)
+    notes = (
+        f"capacity {capacity:,.0f} tuples/s; phases of {seconds:g} s at {', '.join(map(str, LOADS))} of it",
+        f"the promise is {promise:.2f} s, {TIMES:g} times the latency at a low rate; {ERROR:.0%} may be lost",
+        "the rate is changed by ALTER STREAM t SET rate; the book has 16 queries in three groups, here is one",
+    )
+    return Outcome(tuple(_findings(runs, promise)), (panel,), notes)
+
+
+def _findings(runs: Mapping[str, Ran], promise: float) -> Iterator[Finding]:
+    bare, kept = runs["no promise"], runs["a promise"]
+    without, shedding = bare.latencies(overloaded=True), kept.latencies(overloaded=True)
+    if not without or not shedding:
+        yield Finding("latency above the capacity", "nothing was delivered", "not comparable", "shedding keeps it")
+        return
+    means = statistics.fmean(without), statistics.fmean(shedding)
+    exceeds = means[0] > promise
+    yield Finding("mean latency above the capacity, without shedding", means[0], claim(exceeds), "grows", None, "s")
+    yield Finding(
+        "mean latency above the capacity, with shedding",
+        means[1],
+        # where nothing exceeds the promise, shedding proves nothing
+        claim(means[1] < means[0]) if exceeds else "not comparable",
+        "less",
+        None,
+        "s",
+    )
+    within = sum(latency <= promise for latency in shedding) / len(shedding)
+    verdict = "confirmed" if within >= 0.9 else "consistent" if within >= 0.5 else "not confirmed"
+    share = 100 * within
+    yield Finding("moments within the promise, with shedding", share, verdict, "promises are kept", None, "%")
+    most = ERROR * 100
+    yield Finding("tuples dropped", 100 * kept.dropped, claim(kept.dropped <= ERROR), f"at most {most:g} %", None, "%")
+    yield Finding("tuples dropped without a promise", 100 * bare.dropped, claim(bare.dropped == 0), "none", None, "%")
+
+
+def _capacity(folder: Path, seed: int) -> tuple[float, float]:
+    """Return the highest rate at which tuples do not wait longer and longer, and the latency at the first rate."""
+    rate, low = float(FIRST_RATE), 0.0
+    with Session(folder / "capacity") as session:
+        session.execute(STREAM.format(rate=rate, seed=seed, folder=folder, promise=""))
+        session.start()
+        while _latency(session) is None:
+            time.sleep(0.1)
+        for step in range(MOST_STEPS):
+            seen = [latency for latency in _watched(session, STEP_S) if latency is not None]
+            if step == 0:
+                low = min(seen, default=LEAST_S)
+            elif seen and seen[-1] > max(LEAST_S, TIMES * low):
+                break
+            rate *= GROWTH
+            session.execute(f"ALTER STREAM t SET rate = {rate:g}")
+    return rate / GROWTH, low
+
+
+def _phases(folder: Path, name: str, promise: str, capacity: float, seconds: float, seed: int) -> Ran:
+    moments: list[Moment] = []
+    with Session(folder / name) as session:
+        session.execute(STREAM.format(rate=LOADS[0] * capacity, seed=seed, folder=folder, promise=promise))
+        session.start()
+        while _latency(session) is None:
+            time.sleep(0.1)
+        began = time.monotonic()
+        for phase, load in enumerate(LOADS):
+            session.execute(f"ALTER STREAM t SET rate = {load * capacity:g}")
+            start = time.monotonic()
+            while (now := time.monotonic()) < start + seconds:
+                latency = _latency(session)
+                if latency is not None:
+                    moments.append(Moment(now - began, phase, now - start, latency))
+                time.sleep(0.25)
+        seen = session.statistics()
+    return Ran(tuple(moments), seen.queries["q"].shed / max(1, seen.streams["t"].tuples))
+
+
+def _watched(session: Session, seconds: float) -> Iterator[float | None]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield _latency(session)
+        time.sleep(0.25)
+
+
+def _latency(session: Session) -> float | None:
+    """Return the longest that a tuple of the last micro-batch can have waited, in seconds."""
+    query = session.statistics().queries.get("q")
+    return None if query is None or query.latency_ms is None else query.latency_ms / 1000
