@@ -16,7 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
-from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial
+from headrace.experiments.experiment import Finding, Outcome, Panel, Scale, Series, Trial, Verdict
 from headrace.experiments.judging import claim
 from headrace.experiments.qos.shedding import LOADS
 from headrace.session import Session
@@ -117,7 +117,7 @@ def _findings(runs: Mapping[str, Ran], promise: float) -> Iterator[Finding]:
         "s",
     )
     within = sum(latency <= promise for latency in shedding) / len(shedding)
-    verdict = "confirmed" if within >= 0.9 else "consistent" if within >= 0.5 else "not confirmed"
+    verdict: Verdict = "confirmed" if within >= 0.9 else "consistent" if within >= 0.5 else "not confirmed"
     share = 100 * within
     yield Finding("moments within the promise, with shedding", share, verdict, "promises are kept", None, "%")
     most = ERROR * 100
