@@ -50,14 +50,23 @@ REPLACED = History(
     ),
     seed=1,
 )
+MARKED = """CREATE STREAM m (at TIMESTAMP, k INT, v INT, done BOOLEAN) TIMESTAMP BY at SKEW 1 MINUTE
+  PUNCTUATED BY done ON (k) FROM MEMORY;
+CREATE QUERY ended AS SELECT k, count(*) AS n, window_end FROM m [RANGE 4 SECONDS SLIDE 2 SECONDS] GROUP BY k
+  INTO FILES (path '{out}/ended', format 'json');
+CREATE QUERY contradicting AS SELECT k, v FROM m.late INTO FILES (path '{out}/contradicting', format 'json');"""
+#: Tuples, the end of key 1 before 4, and two that come too late.
+MARKS = (*FIRST, *({**row, "done": True} for row in rows_of((4, 1, 0))), *FIRST[::2])
 JOINED = History(
-    "a join, late tuples, and a stop",
+    "a join, late tuples, ends of keys, and a stop",
     (
         Execute(
             STREAMS
             + PAIRS
+            + MARKED
             + "CREATE QUERY late AS SELECT k, v FROM s.late INTO FILES (path '{out}/late', format 'json');"
         ),
+        Push("m", MARKS),
         Push("s", SECOND),
         Push("s", FIRST),
         Push("t", FIRST),
