@@ -154,8 +154,9 @@ class Catalog:
             is_called = isinstance(definition, Aggregate | Function)
             readers = self.callers(key) if is_called else self.readers(key)
             if readers:
+                what = "types" if is_called else "marks" if _marks(before) != _marks(definition) else "columns"
                 raise NameFault(
-                    f"the {'types' if is_called else 'columns'} of {before.name!r} cannot change: "
+                    f"the {what} of {before.name!r} cannot change: "
                     f"it is {'called' if is_called else 'read'} by {', '.join(readers)}",
                     span=span,
                     hint=self._first(readers[0]),
@@ -382,7 +383,12 @@ def _promise(definition: Relation | Aggregate | Function) -> object:
         return definition.arg, tuple(param.type for param in definition.params), definition.result
     if isinstance(definition, Function):
         return definition.args, definition.result
-    return definition.key if isinstance(definition, Table) else None, definition.schema
+    return definition.key if isinstance(definition, Table) else None, definition.schema, _marks(definition)
+
+
+def _marks(definition: Relation | Aggregate | Function) -> object:
+    """Return which records of a stream are no tuples, and what they are about."""
+    return (definition.mark, definition.delimited) if isinstance(definition, Stream) else None
 
 
 def _read_by(relation: Relation | None) -> frozenset[str]:

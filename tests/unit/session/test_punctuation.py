@@ -4,6 +4,7 @@ import datetime as dt
 
 import pytest
 
+from headrace.errors import NameFault
 from headrace.hosts.local import LocalDeployment
 from headrace.session import Session
 from headrace.testing.watching import local_host
@@ -124,6 +125,18 @@ def test_a_guard_ends_when_what_it_drops_is_complete(session):
         (2, at(2)),
         (1, at(61)),
     ]
+
+
+def test_whether_a_stream_has_marks_cannot_change_while_it_is_read(session):
+    session.execute(f"{COUNTS} INTO MEMORY")
+    plain = (
+        STREAMS.partition(";")[0].replace("PUNCTUATED BY done ON (segment)", "").replace("CREATE", "CREATE OR REPLACE")
+    )
+    with pytest.raises(NameFault, match="the marks of 'readings' cannot change: it is read by counts"):
+        session.execute(plain)
+    session.execute(f"DROP QUERY counts; {plain}; {COUNTS} INTO MEMORY")
+    push(session, "readings", reading(1, 1), reading(10, 1, done=True))
+    assert session.results("counts") == [], "a tuple as any other now"
 
 
 def test_marks_are_known_after_a_restart(tmp_path):
