@@ -102,6 +102,24 @@ def test_uneven_parcels_become_even() -> None:
     assert "busiest processor" in moves[0].reason
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        JOINED.replace(" JOIN", " LEFT JOIN"),
+        JOINED.replace("JOIN t [RANGE 1 SECOND] AS b\nON a.k = b.k", "JOIN t AS b ON a.k = b.k FOLLOWING CHRONICLE"),
+        "CREATE EVENT met AS s SEQUENCE t WITHIN 2 SECONDS WHERE s.k = t.k; "
+        "CREATE QUERY joined AS SELECT * FROM met INTO MEMORY;",
+    ],
+    ids=["outer join", "sequence", "event"],
+)
+def test_what_waits_becomes_even_as_well(text: str) -> None:
+    counts = {parcel: 40 if parcel % 2 == 0 else 8 for parcel in range(40)}
+    running, decisions = simulate(Balancer(), running_of(text), counts, 20)
+    assert evenness(running_of(text), counts) > 1.6
+    assert evenness(running, counts) < 1.15
+    assert {decision.query for decision in decisions if isinstance(decision, MoveParcels)} == {"joined"}
+
+
 def test_even_parcels_stay_where_they_are() -> None:
     counts = dict.fromkeys(range(40), 20)
     running, decisions = simulate(Balancer(), running_of(COUNTS), counts, 20)
@@ -117,7 +135,8 @@ def test_nothing_moves_unless_it_is_asked_for() -> None:
 
 
 def test_queries_without_keys_do_not_all_stay_in_the_first_bucket() -> None:
-    whole = [WHOLE.format(number, number) for number in range(4)]
+    whole = [WHOLE.format(number, number) for number in range(3)]
+    whole.append("CREATE QUERY first AS SELECT k, v FROM s LIMIT 5 INTO MEMORY;")
     running, decisions = simulate(Balancer(), running_of(*whole), {}, 40)
     places = [group.allotment.bucket(0) for group in parcel_groups(running, BUCKETS)]
     assert sorted(places) == [3, 3, 5, 5]
