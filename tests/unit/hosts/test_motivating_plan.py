@@ -74,7 +74,9 @@ def run(manner, *, forgetful, buckets):
         return sorted(results, key=str), sum(seen) - SENSED, sum(guard.saved for guard in counts.guards.values())
 
 
-@pytest.mark.parametrize(("forgetful", "buckets"), [(False, 1), (True, 3)], ids=["kept", "restored"])
+@pytest.mark.parametrize(
+    ("forgetful", "buckets"), [(False, 1), pytest.param(True, 3, marks=pytest.mark.slow)], ids=["kept", "restored"]
+)
 def test_a_join_spares_the_readings_of_segments_without_a_partner(forgetful, buckets):
     plain, all_readings, none = run("", forgetful=forgetful, buckets=buckets)
     thrifty, readings, saved = run("THRIFTY", forgetful=forgetful, buckets=buckets)

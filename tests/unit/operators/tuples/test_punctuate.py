@@ -144,6 +144,7 @@ def test_windows_that_overlap_close_once() -> None:
     assert sorted(steps[5]) == [(1, 8, 2), (1, 10, 1), (2, 6, 1)]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 20), st.sampled_from([1, 2, None])), max_size=10),
