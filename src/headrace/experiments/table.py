@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.experiments.experiment import Experiment
 from headrace.experiments.feedback import imputation, speed_map, speed_map_on_spark
 from headrace.experiments.plans import (
+    balancing,
     migration_effect,
     migration_length,
     multiway_costs,
@@ -215,6 +216,14 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         f"{CAPE}, figures 16.9 to 16.13",
         reoptimizing.run,
         takes="1 min",
+    ),
+    Experiment(
+        "balancing",
+        "Partitions that move, and plans of each machine",
+        "What do moves of partitions and plans of their own bring to machines of which one has half of the keys?",
+        f"{CAPE}, figures 23.1 to 23.15",
+        balancing.run,
+        takes="3 min",
     ),
     Experiment(
         "idle-waiting-on-spark",

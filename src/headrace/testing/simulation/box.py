@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -18,13 +18,15 @@ from headrace.analysis.joins.join_facts import Shape
 from headrace.model.expressions.expression import Column
 from headrace.model.join_tree import Tree
 from headrace.model.page import Page, Punctuation
-from headrace.model.schema import TS, Field, Schema
+from headrace.model.schema import EXPIRY, TS, Field, Schema
 from headrace.model.time import SECOND
 from headrace.model.types import Type
 from headrace.model.window import Extent
+from headrace.operators.capabilities import Choose
 from headrace.operators.multijoin.operator import MultiJoinOperator
 from headrace.operators.multijoin.seen import BoxSeen, How, PortSeen, merged_boxes
 from headrace.operators.multijoin.spec import MultiJoin
+from headrace.operators.operator import State
 from headrace.optimizer.joins.cost import Costs
 
 #: Tuples that are taken at once.
@@ -123,8 +125,8 @@ def simulate(
 
     `keys` and `rates` change over time. The run ends early if more tuples are held and wait than fit (`most_tuples`).
     """
-    box = _Box(chain, tree, costs)
-    arrivals, run = _Arrivals(chain, seed, keys, rates), Run()
+    box = Box(chain.spec(), tree, costs)
+    arrivals, run = Arrivals(chain.rates, seed, keys or (lambda time: chain.keys), rates), Run()
     queue: deque[tuple[float, int, int, int]] = deque()
     now = free = 0.0
     change: tuple[float, float] | None = None
@@ -164,21 +166,20 @@ def simulate(
     return run
 
 
-class _Arrivals:
+class Arrivals:
     """Tuples at random times with random keys."""
 
     def __init__(
         self,
-        chain: Chain,
+        first_rates: Sequence[float],
         seed: int,
-        keys: Callable[[float], Sequence[int]] | None,
-        rates: Callable[[float], Sequence[float]] | None,
+        keys: Callable[[float], Sequence[int]],
+        rates: Callable[[float], Sequence[float]] | None = None,
     ) -> None:
-        self._chain = chain
         self._chance = random.Random(seed)
-        self._keys = keys or (lambda time: chain.keys)
-        self._rates = rates or (lambda time: chain.rates)
-        self._next = [self._gap(port, 0.0) for port in range(len(chain.rates))]
+        self._keys = keys
+        self._rates = rates or (lambda time: first_rates)
+        self._next = [self._gap(port, 0.0) for port in range(len(first_rates))]
 
     def until(self, time: float) -> list[tuple[float, int, int, int]]:
         """Return what arrives before a time, in order: time, stream, and the keys to both sides."""
@@ -199,17 +200,19 @@ class _Arrivals:
         return self._chance.randrange(counts[edge]) if 0 <= edge < len(counts) else 0
 
 
-class _Box:
+class Box:
     """The operator, what it has counted, and what that costs."""
 
-    def __init__(self, chain: Chain, tree: Tree, costs: Costs) -> None:
-        self._operator = MultiJoinOperator(chain.spec())
-        self._ports = len(chain.rates)
+    def __init__(self, spec: MultiJoin, tree: Tree, costs: Costs) -> None:
+        self._operator = MultiJoinOperator(spec)
+        self._ports = len(spec.inputs)
         self._costs = costs
         self._number = 0
         self._reports: list[BoxSeen] = []
         self._out, self._busy, self._newest = 0, 0.0, 0.0
+        self.counts_until: int | None = None  # count results that have a part from before only: they expire earlier
         self.is_changing = False
+        self.beside: Mapping[str, int] = {}  # rows of the same states in other joins of the machine
         self.use(tree, "moving", 0)
 
     def take(self, tuples: Sequence[tuple[float, int, int, int]], bound: float) -> float:
@@ -235,6 +238,39 @@ class _Box:
         self._number += 1
         self._operator.use(self._number, tree, how, portion)
         return self._pay()
+
+    def give(self, choose: Choose) -> State:
+        """Give up the rows of some keys."""
+        keys = ((Column("left", Type.INT),),) * self._ports
+        return self._operator.give(keys, choose)
+
+    def absorb(self, given: State) -> float:
+        """Take rows in that another machine gave; return what the states that follow from them cost."""
+        before = self._operator.seen(sample=False)
+        self._reports.append(before)
+        for port in range(self._ports):
+            if str(port) in given:
+                list(self._operator.on_page(port, Page(given[str(port)])))
+        return price(self._operator.seen(sample=False), self._costs)
+
+    @property
+    def tree(self) -> Tree:
+        """Return the tree that runs."""
+        return self._operator.tree
+
+    @property
+    def out(self) -> int:
+        """Return the results so far."""
+        return self._out
+
+    def sizes(self) -> dict[str, int]:
+        """Return the rows of each state."""
+        self._reports.append(self._operator.seen(sample=False))
+        return sizes_of(self._reports[-1])
+
+    def forget(self) -> None:
+        """Forget what was counted, if nobody asks for reports."""
+        self._reports = []
 
     def report(self) -> BoxSeen:
         """Return what was counted since the last report, with samples of keys."""
@@ -280,24 +316,35 @@ class _Box:
             }
         )
         for element in self._operator.on_page(port, Page(rows)):
-            if isinstance(element, Page):
+            if isinstance(element, Page) and self.counts_until is None:
                 self._out += len(element)
+            elif isinstance(element, Page):
+                self._out += int((element.rows[EXPIRY] < self.counts_until).sum())
 
     def _pay(self) -> float:
         """Return the cost of what was counted since the last time."""
         seen = self._operator.seen(sample=False)
         self._reports.append(seen)
         self.is_changing = seen.migration is not None
-        cost = price(seen, self._costs)
+        cost = price(seen, self._costs, self.beside)
         self._busy += cost
         return cost
 
 
-def price(seen: BoxSeen, costs: Costs) -> float:
-    """Return what the counts of a join cost; rows are inserted and deleted once, and every candidate is compared."""
-    sizes = {str(port): entry.held for port, entry in enumerate(seen.ports)} | dict(seen.rows)
+def sizes_of(seen: BoxSeen) -> dict[str, int]:
+    """Return the rows of each state, by its ports."""
+    return {str(port): entry.held for port, entry in enumerate(seen.ports)} | dict(seen.rows)
+
+
+def price(seen: BoxSeen, costs: Costs, beside: Mapping[str, int] | None = None) -> float:
+    """Return what the counts of a join cost; rows are inserted and deleted once, and every candidate is compared.
+
+    `beside` are the rows of the same states that other joins of the machine hold; they are compared, too.
+    """
+    sizes = sizes_of(seen)
     work = seen.stored * costs.store
     for name, step in seen.steps.items():
         other = name.partition(">")[2]
-        work += step.searched * (costs.search + sizes.get(other, 0) * costs.candidate) + step.matched * costs.match
+        compared = sizes.get(other, 0) + (beside or {}).get(other, 0)
+        work += step.searched * (costs.search + compared * costs.candidate) + step.matched * costs.match
     return work
