@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,12 +39,19 @@ class Java:
         return self.home / "bin" / "java"
 
 
+_lock = threading.Lock()
+_prepared: Path | None = None
+
+
 def prepare() -> Path:
-    """Point this process's JAVA_HOME to a Java that can run Spark; return it."""
-    java = find(os.environ)
-    home = java.home if java.has_vector else wrap(java, _wrapper_place())
-    os.environ["JAVA_HOME"] = str(home)
-    return home
+    """Point this process's JAVA_HOME to a Java that can run Spark; return it. It is looked for once."""
+    global _prepared
+    with _lock:
+        if _prepared is None or os.environ.get("JAVA_HOME") != str(_prepared):
+            java = find(os.environ)
+            _prepared = java.home if java.has_vector else wrap(java, _wrapper_place())
+            os.environ["JAVA_HOME"] = str(_prepared)
+        return _prepared
 
 
 def find(environ: Mapping[str, str], *, packaged: Callable[[], Path | None] | None = None) -> Java:

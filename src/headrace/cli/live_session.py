@@ -20,6 +20,7 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TimeEla
 from rich.text import Text
 
 from headrace.cli import java
+from headrace.cli.early import share_folder
 from headrace.cli.help import flag
 from headrace.cli.output import err, is_debugging, out
 from headrace.errors import HeadraceError
@@ -226,10 +227,9 @@ def statements_in(file: Path) -> str:
 
 def beside(file: Path) -> None:
     """Make Python code in the folder of a script importable and allowed, here and in Spark's workers."""
-    folder = str(file.resolve().parent)
+    folder = share_folder(file)
     allow(folders=[folder])
     sys.path.insert(0, folder)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH", ""))))
 
 
 def python_option() -> Any:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-import typer
+from headrace.cli.early import begin
 
-from headrace import __version__
-from headrace.cli import (
+begin(sys.argv[0], sys.argv[1:])  # before the imports that take long
+
+import typer  # noqa: E402
+
+from headrace import __version__  # noqa: E402
+from headrace.cli import (  # noqa: E402
     backup,
     bench,
     check,
@@ -24,11 +28,11 @@ from headrace.cli import (
     submit,
     test,
 )
-from headrace.cli.demo import demo
-from headrace.cli.help import flag, program
-from headrace.cli.prompt import shell
-from headrace.cli.serving import dashboard, remote, serve
-from headrace.hosts.spark.starting.settings import DEBUG
+from headrace.cli.demo import demo  # noqa: E402
+from headrace.cli.help import flag, program  # noqa: E402
+from headrace.cli.prompt import shell  # noqa: E402
+from headrace.cli.serving import dashboard, remote, serve  # noqa: E402
+from headrace.hosts.spark.starting.settings import DEBUG  # noqa: E402
 
 app = typer.Typer(
     name="headrace",

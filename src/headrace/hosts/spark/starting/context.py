@@ -13,7 +13,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.starting.given import given_settings, submitted_master
 from headrace.hosts.spark.starting.installation import cache_folder, class_options, spark_home
-from headrace.hosts.spark.starting.jvm import error_in_log, start_jvm, with_log
+from headrace.hosts.spark.starting.jvm import begin_jvm, error_in_log, start_jvm, with_log
 from headrace.hosts.spark.starting.launch import GATEWAY, Launch, check_master, is_local, local_cores
 from headrace.hosts.spark.starting.masters import check_answering, check_listening
 from headrace.hosts.spark.starting.scratch import private_folder, private_folders
@@ -63,6 +63,19 @@ def session_for(launch: Launch | None = None, *, checkpoint: Path | None = None)
     if _started is not None and _started.sparkContext is running.sparkContext:
         return _started
     return _session_of(running, launch)
+
+
+def begin(before: Callable[[], object]) -> None:
+    """Start the JVM of a Spark on this machine in the background, with nothing chosen by the user; first do `before`.
+
+    The program has more than a second of other work meanwhile. What cannot start this way starts later.
+    """
+    launch = Launch()
+    given = _given(launch)
+    master = given.get("spark.master") or f"local[{max(2, os.cpu_count() or 2)}]"
+    if is_local(master):
+        configure(given)
+        begin_jvm(SparkConf(loadDefaults=False).setAll(list(_settings(master, given, launch).items())), before)
 
 
 def is_on_cluster(launch: Launch) -> bool:

@@ -7,11 +7,14 @@ else started keeps the standard error that it has.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import socketserver
 import sys
 import tempfile
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,9 +31,43 @@ _LAST_WORDS = re.compile(
     r'(?:Exception in thread "main" (?:[\w.$]+: )?|Error: |Error occurred .*: |.* has been killed\. Reason: )(.+)'
 )
 
+_LOG = logging.getLogger(__name__)
+_beginning: _Beginning | None = None
 _log: Path | None = None
 _is_temporary = False
 _begin = 0  # where this process's part of the log begins
+
+
+class _Beginning:
+    """A JVM that starts in the background."""
+
+    def __init__(self, conf: SparkConf, before: Callable[[], object], target: int) -> None:
+        self._conf, self._before, self._target = conf, before, target
+        self._gateway: Any = None
+        self._thread = threading.Thread(target=self._run, name="jvm", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._before()
+            self._gateway = launch_gateway(self._conf, {"stdout": self._target, "stderr": self._target})  # type: ignore[no-untyped-call]
+        except Exception:
+            _LOG.debug("the JVM did not start in the background", exc_info=True)  # it is tried again, and tells why
+        finally:
+            os.close(self._target)
+
+    def wait(self) -> Any:
+        """Return its gateway; None if it did not start."""
+        self._thread.join()
+        return self._gateway
+
+
+def begin_jvm(conf: SparkConf, before: Callable[[], object]) -> None:
+    """Start a JVM in the background, for the `start_jvm` that follows; first do what it needs."""
+    global _beginning
+    if _beginning is None and SparkContext._gateway is None and GATEWAY not in os.environ and DEBUG not in os.environ:
+        _be_silent()
+        _beginning = _Beginning(conf, before, _open(None))
 
 
 def start_jvm(conf: SparkConf, checkpoint: Path | None) -> Any:
@@ -41,12 +78,16 @@ def start_jvm(conf: SparkConf, checkpoint: Path | None) -> Any:
     """
     gateway = None
     if SparkContext._gateway is None and GATEWAY not in os.environ and not os.environ.get(DEBUG):
-        _be_silent()
-        target = _open(checkpoint)
-        try:
-            gateway = launch_gateway(conf, {"stdout": target, "stderr": target})  # type: ignore[no-untyped-call]
-        finally:
-            os.close(target)
+        gateway = None if _beginning is None else _beginning.wait()
+        if gateway is not None:
+            _keep_log(checkpoint)
+        else:
+            _be_silent()
+            target = _open(checkpoint)
+            try:
+                gateway = launch_gateway(conf, {"stdout": target, "stderr": target})  # type: ignore[no-untyped-call]
+            finally:
+                os.close(target)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     return SparkContext._jvm
 
@@ -94,6 +135,16 @@ def _open(checkpoint: Path | None) -> int:
         target = os.open(_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     _begin = os.fstat(target).st_size
     return target
+
+
+def _keep_log(checkpoint: Path | None) -> None:
+    """Give the log of a JVM that started in the background its place in a checkpoint, where there is none yet."""
+    global _log, _is_temporary
+    if checkpoint is None or _log is None or (checkpoint / "spark.log").exists():
+        return
+    with suppress(OSError):  # on another disk it stays where it is
+        _log.rename(checkpoint / "spark.log")
+        _log, _is_temporary = checkpoint / "spark.log", False
 
 
 def _remove() -> None:
