@@ -1,0 +1,84 @@
+"""What `headrace run` may start before it has read its arguments properly."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import early, java
+from headrace.hosts.spark.starting import context, jvm
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_plain"),
+    [
+        ("run {script}", True),
+        ("run {script} --once --stats --no-restart --buckets 3 --fail-on bad=0 --allow-python means", True),
+        ("run --checkpoint={new} {script}", True),
+        ("run --checkpoint {new} {script}", True),
+        ("run --checkpoint {old} {script}", False),
+        ("run --checkpoint s3://bucket/state {script}", False),
+        ("run {script} --host local", False),
+        ("run {script} --master local[4]", False),
+        ("run {script} --conf a=b", False),
+        ("run {script} --take-over", False),
+        ("run {script} --debug", False),
+        ("run {script} --help", False),
+        ("run", False),
+        ("run {new}", False),
+        ("run {script} {script}", False),
+        ("explain {script}", False),
+        ("", False),
+    ],
+)
+def test_only_a_plain_run_starts_early(arguments: str, is_plain: bool, tmp_path: Path) -> None:
+    script = tmp_path / "a.sql"
+    script.write_text("")
+    typed = arguments.format(script=script, new=tmp_path / "new", old=tmp_path).split()
+    assert early.script_of(typed) == (script if is_plain else None)
+
+
+def test_another_program_starts_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "a.sql"
+    script.write_text("")
+    begun: list[object] = []
+    monkeypatch.setattr(context, "begin", begun.append)
+    monkeypatch.setenv("PYTHONPATH", "elsewhere")
+    early.begin("/usr/bin/pytest", ["run", str(script)])
+    assert not begun
+    early.begin("/usr/bin/headrace", ["run", str(script)])
+    assert begun == [java.prepare]
+    assert os.environ["PYTHONPATH"] == os.pathsep.join([str(tmp_path), "elsewhere"])
+    assert early.share_folder(script) == str(tmp_path)
+    assert os.environ["PYTHONPATH"] == os.pathsep.join([str(tmp_path), "elsewhere"]), "it is there once"
+
+
+def test_the_log_of_an_early_jvm_moves_into_a_new_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    launched = threading.Event()
+
+    def launch(conf: object, outputs: dict[str, int]) -> str:
+        os.write(outputs["stderr"], b"hello\n")
+        launched.set()
+        return "gateway"
+
+    monkeypatch.setattr(jvm, "launch_gateway", launch)
+    monkeypatch.setattr(jvm, "_log", None)
+    monkeypatch.setattr(jvm, "_is_temporary", False)
+    beginning = jvm._Beginning(None, lambda: None, jvm._open(None))  # type: ignore[arg-type]
+    assert beginning.wait() == "gateway"
+    assert launched.is_set()
+    jvm._keep_log(tmp_path)
+    assert (tmp_path / "spark.log").read_text() == "hello\n"
+    assert jvm._log == tmp_path / "spark.log"
+
+
+def test_a_jvm_that_does_not_start_early_is_tried_again() -> None:
+    def missing() -> None:
+        raise OSError("no Java")
+
+    read, write = os.pipe()
+    assert jvm._Beginning(None, missing, write).wait() is None  # type: ignore[arg-type]
+    os.close(read)
