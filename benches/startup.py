@@ -1,8 +1,7 @@
 """A small job from the shell, from the first keystroke to the prompt: `headrace run --once` beside a PySpark script.
 
 Both read 1,000 rows of CSV, sum by key and minute, write the sums and end. They run in turns, so that a busy moment of
-the machine meets both. The processor time of all their processes is counted, too: other work on the machine changes it
-less. Where the time of ours goes is told by `benches.parts.timed_run`.
+the machine meets both. Where the time of ours goes is told by `benches.parts.timed_run`.
 """
 
 from __future__ import annotations
@@ -10,13 +9,11 @@ from __future__ import annotations
 import csv
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +41,7 @@ def main(quick: bool = False) -> dict[str, Any]:
             runs["ours"].append(ours(folder))
             runs["spark"].append(timed([sys.executable, "-m", "benches.parts.small_job", name]))
             compare(folder)
-    rows = [_row("whole time", runs, lambda took: took.seconds), _row("processor time", runs, lambda took: took.cpu)]
+    rows = [_row("whole time", runs)]
     parts = {what: statistics.median(took.parts[what] for took in runs["ours"]) for what in runs["ours"][0].parts}
     before = 0.0
     for what, at in sorted(parts.items(), key=lambda part: part[1]):
@@ -58,25 +55,24 @@ def main(quick: bool = False) -> dict[str, Any]:
         "rows": rows,
         "notes": [
             f"ours takes {ratio:.2f} times as long as plain Spark; medians of {len(runs['ours'])} runs in turns",
-            "the rows below the first two are the parts of our time, one after the other",
+            "the rows below the first are the parts of our time, one after the other",
         ],
     }
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a run took: seconds, processor seconds of all its processes, and when its parts were over."""
+    """What a run took, in seconds, and when its parts were over."""
 
     seconds: float
-    cpu: float
     parts: dict[str, float]
 
 
-def _row(case: str, runs: dict[str, list[Took]], of: Callable[[Took], float]) -> dict[str, Any]:
-    mine, theirs = (statistics.median(map(of, runs[who])) for who in ("ours", "spark"))
+def _row(case: str, runs: dict[str, list[Took]]) -> dict[str, Any]:
+    mine, theirs = (statistics.median(took.seconds for took in runs[who]) for who in ("ours", "spark"))
     verdict = "met" if mine <= TARGET * theirs else "missed"
     measured = {"ours": mine, "peers": {"spark": theirs}, "unit": "s", "ratio": theirs / mine}
-    return {"case": case, **measured, "target": 1 / TARGET, "verdict": verdict if case == "whole time" else ""}
+    return {"case": case, **measured, "target": 1 / TARGET, "verdict": verdict}
 
 
 def write(data: Path) -> None:
@@ -109,20 +105,14 @@ def compare(folder: Path) -> None:
 
 def timed(command: list[str]) -> Took:
     """Run a command to its end; RuntimeError if it fails."""
-    before, began = _children(), time.perf_counter()
+    began = time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))}
     done = subprocess.run(command, capture_output=True, env=environment, text=True)
-    seconds, cpu = time.perf_counter() - began, _children() - before
+    seconds = time.perf_counter() - began
     if done.returncode:
         raise RuntimeError(done.stderr[-3000:])
     told = [line.partition(MARK)[2] for line in done.stderr.splitlines() if MARK in line]
-    return Took(seconds, cpu, json.loads(told[-1]) if told else {})
-
-
-def _children() -> float:
-    """Return the processor seconds of all processes that were started here and have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return Took(seconds, json.loads(told[-1]) if told else {})
 
 
 _ROOT = str(Path(__file__).resolve().parents[1])
