@@ -243,11 +243,20 @@ def _big_states(runs: Mapping[str, Shares]) -> Iterator[Finding]:
     """Judge E20: large states, few new tuples."""
     out = {way: shares.moments[-1].out for way, shares in runs.items()}
     yield Finding(
-        "E20: results with PTLB to those with MSLB",
+        "E20: results with PTLB to those with MSLB, at the end",
         out["PTLB"] / out["MSLB"],
         claim(out["PTLB"] > out["MSLB"]),
         paper="PTLB wins",
         unit="x",
+    )
+    pairs = zip(runs["PTLB"].moments, runs["MSLB"].moments, strict=True)
+    leads = [first.out / second.out for first, second in pairs if first.out and second.out]
+    ahead, behind = max(leads), 1 / min(leads)
+    yield Finding(
+        "E20: most that PTLB is ahead of MSLB, and MSLB of PTLB",
+        f"{ahead:.3f} and {behind:.3f}",
+        claim(ahead > behind),
+        paper="PTLB wins",
     )
     sent = {way: _sent(shares.moves) for way, shares in runs.items()}
     yield Finding(

@@ -62,6 +62,6 @@ def test_large_states_are_judged():
         ]
 
     good = {"PTLB": shares(200, moves=moves(10)), "MSLB": shares(100, moves=moves(100))}
-    assert verdicts(balancing._big_states(good)) == ["confirmed"] * 2
+    assert verdicts(balancing._big_states(good)) == ["confirmed"] * 3
     bad = {"PTLB": shares(100, moves=moves(100)), "MSLB": shares(200, moves=moves(10))}
-    assert verdicts(balancing._big_states(bad)) == ["not confirmed"] * 2
+    assert verdicts(balancing._big_states(bad)) == ["not confirmed"] * 3
