@@ -32,7 +32,13 @@ def decide(statement: Decide, transaction: Transaction, reactions: Reactions, no
         raise HostFault("this checkpoint has been drained", hint="use a new --checkpoint for a new run")
 
     def carry_out() -> Message:
-        decided = reactions.decide(proposal.key, now, agrees=statement.agrees)
+        try:
+            decided = reactions.decide(proposal.key, now, agrees=statement.agrees)
+        except OSError as error:
+            raise HostFault(
+                f"the decision cannot be written: {error.strerror or error}",
+                hint="make sure that the checkpoint can be written; SHOW PROPOSALS tells whether the proposal waits",
+            ) from error
         return Message(f"{decided.firing.rule} {decided.key} {'confirmed' if statement.agrees else 'rejected'}")
 
     transaction.outcomes.append(carry_out)

@@ -81,7 +81,11 @@ class Reactions:
         decision: Decision = "confirmed" if agrees else "rejected"
         if not self.proposals.decide(proposal, decision, now):
             return self.decide(key, now, agrees=agrees)  # somebody was faster: the error says what was decided
-        self._carry_out(proposal, decision)
+        try:
+            self._carry_out(proposal, decision)
+        except OSError:
+            self._has_resumed = False  # the next delivery does
+            raise
         return proposal
 
     def expire(self, now: int) -> None:
