@@ -22,12 +22,12 @@ from headrace.experiments.qos.shedding import LOADS
 from headrace.session import Session
 
 #: Seconds of each phase.
-SIZES: Mapping[Scale, float] = {"quick": 6.0, "normal": 15.0, "full": 60.0}
+SIZES: Mapping[Scale, float] = {"quick": 4.0, "normal": 15.0, "full": 60.0}
 ERROR = 0.5
 #: A promise is so many times the latency at a low rate, and at least so many seconds.
 TIMES, LEAST_S = 3.0, 1.0
 #: The rate at which the search for the capacity begins, by which factor it grows, and the seconds of a step.
-FIRST_RATE, GROWTH, STEP_S, MOST_STEPS = 500, 1.6, 4.0, 14
+FIRST_RATE, GROWTH, STEP_S, MOST_STEPS = 500, 1.8, 3.0, 10
 #: Results of the first seconds of a phase do not count: the load has to be noticed.
 REACTION_S = 2.0
 #: Each tuple is compared with so many rows.
