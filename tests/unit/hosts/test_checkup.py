@@ -17,6 +17,7 @@ from headrace.driver.offset import Offset, StreamAt
 from headrace.errors import HostFault
 from headrace.hosts.checkup import Checkup, check_up
 from headrace.session import Session
+from headrace.storage.format import FORMAT
 
 STATEMENTS = """
 CREATE STREAM s (n INT, at TIMESTAMP) TIMESTAMP BY at FROM MEMORY;
@@ -68,7 +69,7 @@ def test_a_sound_checkpoint_has_no_problems_and_stays_as_it_is(state: Path, tmp_
     checkup = check_up(state)
     assert content(state) == before
     assert checkup.problems == ()
-    assert (checkup.format, checkup.host, checkup.in_use, checkup.leftovers) == (1, "local", False, ())
+    assert (checkup.format, checkup.host, checkup.in_use, checkup.leftovers) == (FORMAT, "local", False, ())
     assert [(query.name, query.state, query.sinks) for query in checkup.queries] == [
         ("rows", "on", (f"FILES {tmp_path / 'out'}",)),
         ("sums", "off", ("MEMORY",)),
