@@ -878,7 +878,7 @@ def test_a_thrifty_join_looks_at_what_it_keeps() -> None:
     engine.push("s", Page(rows))
     engine.push("s", Punctuation(10))
     engine.run()
-    absent = pattern((STAMP, Between(3, 9, open_high=True)), (Column("j", Type.INT), unequal(0)))
+    absent = pattern((STAMP, Between(3, 9, open_high=True)), (K, unequal(0)))
     assert engine.guards.relayed["r"] == [
         Feedback(Intent.ASSUMED, pattern((STAMP, less(3)))),
         Feedback(Intent.ASSUMED, absent),

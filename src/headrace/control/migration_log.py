@@ -87,13 +87,19 @@ class MigrationLog:
     def _progressed(self, entry: Migrated, running: Running, now: int, batch_ms: float) -> Migrated:
         seen = self._seen(entry)
         stays = any((change.vertex, change.number) == (entry.vertex, entry.number) for change in in_force(running))
-        if not stays or _box_of(entry.vertex, running) is None:
+        if not stays or _box_of(entry.vertex, running) is None or self._is_gone(entry, running):
             return replace(entry, ended=now, given_up=True)
         if seen is None or seen.number < entry.number:
             return entry
         longest = max(entry.longest_ms, batch_ms)
         entry = replace(entry, batches=entry.batches + 1, longest_ms=longest, built=entry.built + seen.built)
         return entry if seen.migration is not None else replace(entry, ended=now)
+
+    def _is_gone(self, entry: Migrated, running: Running) -> bool:
+        """Return whether the buckets that a change is for are no longer there."""
+        if entry.buckets is None or not running.buckets:
+            return False
+        return not {*running.buckets, *self.apart} & {*entry.buckets}
 
     def _seen(self, entry: Migrated) -> BoxSeen | None:
         """Return what the buckets reported that a change is for."""
