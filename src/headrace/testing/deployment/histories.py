@@ -320,7 +320,7 @@ BY_HAND = History(
             + COUNTS
             + """CREATE EVENT alarm (k INT, v INT);
 CREATE QUERY alarms AS SELECT DISTINCT k, v FROM alarm [RANGE 1 HOUR] INTO FILES (path '{out}/alarms', format 'json');
-CREATE STREAM g (n BIGINT) FROM GENERATOR (rate 2, process 'constant', rows 40, col.n 'sequence');
+CREATE STREAM g (n BIGINT) FROM GENERATOR (rate 2, process 'constant', rows 16, col.n 'sequence');
 CREATE QUERY made AS SELECT n FROM g INTO FILES (path '{out}/made', format 'json');"""
         ),
         Push("s", FIRST),
