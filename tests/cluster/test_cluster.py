@@ -73,7 +73,8 @@ def test_three_machines_that_are_lost_while_parcels_move_change_no_result(cluste
     for number in range(3):
         wait_for_batches(case.checkpoint, chance.randint(1, 3))
         parcels = ", ".join(map(str, range(number, 4 * PARCELS_PER_BUCKET, 3)))
-        moves = (f"MOVE PARCELS {parcels} OF {query} TO BUCKET {number}" for query in moved)
+        bucket = driver.call("placed", checkpoint=str(case.checkpoint))[number]["bucket"]
+        moves = (f"MOVE PARCELS {parcels} OF {query} TO BUCKET {bucket}" for query in moved)
         driver.call("execute", checkpoint=str(case.checkpoint), text="; ".join(moves))
         time.sleep(chance.random() * 0.5)  # somewhere within a micro-batch
         lost = chance.choice(cluster.workers)
