@@ -92,7 +92,7 @@ FOUR = Case(
     {"ab": "(((a b) c) d)", "cd": "(((c d) b) a)"},
     (),
     per_file=10_000,
-    matches=8,
+    matches=4,
     share=0.01,
     files=180,
     first="(((a b) c) d)",
