@@ -61,7 +61,8 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
     yield "ruff format", [python, "-m", "ruff", "format", "--check", "."]
     yield "mypy", [python, "-m", "mypy"]
     yield "layers", [str(scripts / "lint-imports")]
-    pytest = [python, "-m", "pytest", "-q", "-rs", *arguments]  # and why tests are skipped
+    # why tests are skipped, and which take longest
+    pytest = [python, "-m", "pytest", "-q", "-rs", "--durations=12", "--durations-min=5", *arguments]
     if "-m" in arguments:
         yield "tests", pytest
     else:
