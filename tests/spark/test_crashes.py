@@ -60,8 +60,13 @@ def test_killing_the_driver_at_random_moments_loses_and_repeats_nothing(case):
         time.sleep(chance.random() * 0.3)  # somewhere within a micro-batch
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    hidden = ".9.2f1b8a52-3f58-4a9e-8a4c-0d3a5f0f6c11.tmp"  # as Spark names what it writes
+    for folder in ("offsets", "state/0/0"):
+        for name in (hidden, f".{hidden}.crc"):
+            (checkpoint / "spark" / folder / name).write_text("half")
     finish(start(checkpoint, script, path=folding), directory)
     assert written(directory / "out", answers) == answers
+    assert [path for path in (checkpoint / "spark").rglob("*") if ".tmp" in path.name] == []
     files = sorted(checkpoint.glob("sources/*/files*.jsonl"))
     assert len(files) == 2
     assert all(b'"entries":' in file.read_bytes() for file in files), "the files that were read are forgotten"

@@ -27,7 +27,7 @@ MANIFEST = "manifest.json"
 #: What a checkpoint does without: the next start makes it again.
 _LEFT_OUT = ("cache", "spark.log", OWNER_FILE, EPOCH_FILE, MANIFEST, "pause", "writable")
 #: Files that were being written when a process died.
-HIDDEN = re.compile(r"\..+\.tmp")
+HIDDEN = re.compile(r"\..+\.tmp(\.crc)?")
 _PIECE = 1 << 20
 
 

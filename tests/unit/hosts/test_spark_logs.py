@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.hosts.spark.logs import mend
+from headrace.hosts.spark.logs import mend, sweep
 
 OFFSET = 'v1\n{"batchWatermarkMs":0}\n{"time": 1, "commands": 3}'
 COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -42,3 +42,16 @@ def test_whole_entries_stay(tmp_path: Path) -> None:
 def test_a_new_checkpoint_has_nothing_to_mend(tmp_path: Path) -> None:
     mend(tmp_path / "spark")
     assert not (tmp_path / "spark").exists()
+
+
+def test_what_spark_was_writing_when_it_was_killed_goes(tmp_path: Path) -> None:
+    folders = [".", "offsets", "commits", "state/0/0", "state/0/11"]
+    hidden = ".7.2f1b8a52-3f58-4a9e-8a4c-0d3a5f0f6c11.tmp"
+    half_done = [tmp_path / folder / name for folder in folders for name in (hidden, f".{hidden}.crc")]
+    kept = [write(tmp_path, f"{folder}/7.changelog", "whole") for folder in folders]
+    kept += [path.with_name(f".{path.name}.crc") for path in kept]
+    for path in half_done:
+        path.write_text("half")
+    assert sweep(tmp_path) == len(half_done)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)
+    assert sweep(tmp_path) == sweep(tmp_path / "absent") == 0

@@ -43,7 +43,7 @@ from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.faults import JVM_LOST, batch_fault, lost_jvm, no_start
 from headrace.hosts.spark.feeder import Feeders
 from headrace.hosts.spark.hashing import spread_from
-from headrace.hosts.spark.logs import mend
+from headrace.hosts.spark.logs import mend, sweep
 from headrace.hosts.spark.offset_log import read_logs, read_partitions
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.rescaling import complete_rescaling, redivide, rescale
@@ -147,6 +147,8 @@ class SparkDeployment:
         for name in ("spark", "feeders"):  # Spark would make them with the modes of the umask
             files.make_directory(self.directory / name)
         mend(self.directory / "spark")
+        if swept := sweep(self.directory / "spark"):
+            _LOG.info("deleted %d files that an earlier Spark had left half done", swept)
         shutil.rmtree(scratch_of(self.directory) / "cache", ignore_errors=True)  # of an earlier version
         spark = self._session()
         complete_rescaling(self.directory, spark)

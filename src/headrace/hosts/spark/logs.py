@@ -1,9 +1,11 @@
-"""What a power cut leaves of the logs in which Spark keeps its micro-batches.
+"""What a crash or a power cut leaves of the files in which Spark keeps its micro-batches.
 
 Spark does not force its files to disk, and refuses to start if the last entry of a log cannot be read. A delivery
 forces everything of Spark's to disk before it begins. So an entry that is damaged is that of a micro-batch whose
 delivery never began, or the note that a delivery is complete: without it, the micro-batch is planned again, or
 delivered again.
+
+Spark writes a file under a hidden name and renames it. It never deletes what a crash left under such a name.
 """
 
 from __future__ import annotations
@@ -29,6 +31,14 @@ def mend(directory: Path) -> None:
                 files.remove(checksum)  # it may be damaged as well, and need not exist
             else:
                 files.remove(path, checksum)
+
+
+def sweep(directory: Path) -> int:
+    """Delete what Spark was writing when it was killed; count it. Nothing may run in the directory."""
+    state = directory / "state"
+    operators = [state / name for name in files.names(state)]
+    stores = [operator / name for operator in operators for name in files.names(operator)]
+    return sum(files.sweep(folder) for folder in (directory, *(directory / log for log in _LINES), *stores))
 
 
 def is_whole(data: bytes, lines: int) -> bool:
