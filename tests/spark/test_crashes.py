@@ -82,6 +82,9 @@ def test_killing_python_workers_loses_and_repeats_nothing(case):
         wait_for_batches(checkpoint, 2, is_over=ended(process))
         workers = workers_of(process.pid)
         if workers:
+            jvm = parent_of(parent_of(workers[0]))
+            for pid in (jvm, workers[0]):
+                assert b"MALLOC_ARENA_MAX=2" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             os.kill(chance.choice(workers), signal.SIGKILL)
             killed += 1
     finish(process, directory)
@@ -104,6 +107,10 @@ def test_a_driver_that_was_stopped_and_replaced_cannot_deliver_when_it_goes_on(c
     assert stopped.wait(200) != 0
     assert "OwnerFault: another process has taken over the checkpoint" in (directory / "child.log").read_text()
     assert written(directory / "out", answers) == answers
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
 
 
 def workers_of(leader: int) -> list[int]:

@@ -114,7 +114,7 @@ def test_the_driver_is_a_command_of_ours_with_settings_that_fit(
 def test_the_image_has_what_the_requirements_say() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
     instructions = [line for line in lines if line and not line.startswith("#")]
-    assert {line.split()[0] for line in instructions} == {"ARG", "FROM", "USER", "RUN", "COPY"}
+    assert {line.split()[0] for line in instructions} == {"ARG", "FROM", "USER", "RUN", "COPY", "ENV"}
     for line in instructions:
         if line.startswith("COPY"):
             *sources, _ = shlex.split(line)[1:]

@@ -37,6 +37,7 @@ from headrace.driver.turn import Turn
 from headrace.engine.clock import SystemClock
 from headrace.errors import HeadraceError, HostFault, OwnerFault, SinkFault
 from headrace.hosts.host import Rescaled, file_fault
+from headrace.hosts.spark.collecting import TASKS, give_back
 from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
 from headrace.hosts.spark.dataframes import create_stream_text
 from headrace.hosts.spark.essence import essence
@@ -440,6 +441,8 @@ class SparkDeployment:
             self.turn.refreshing.start()
             self._delivery_tries = self._unanswered = 0
             self._supervisor.delivered()
+            if batch % TASKS == 0:
+                give_back()
         except HeadraceError as error:
             self._delivery_fault = error
             self._delivery_tries += 1

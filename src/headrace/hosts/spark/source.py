@@ -78,6 +78,7 @@ class HeadraceReader(DataSourceStreamReader):
         self.page = int(options["page"])
         self.parallel, self.limit = int(options["parallel"]), int(options["limit"])
         self._intake: Intake | None = None
+        self._committed = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_intake": None}
@@ -171,12 +172,16 @@ class HeadraceReader(DataSourceStreamReader):
         _kept[place] = deployed, ingest
 
     def commit(self, end: Json) -> None:
+        from headrace.hosts.spark.collecting import TASKS, give_back
         from headrace.storage import files
 
         offset = _from_spark(end)
         if self.intake.keeps(offset):
             files.force(self.directory / "spark")  # that it is committed: it cannot be repeated without its records
         self.intake.forget(offset)
+        self._committed += 1
+        if self._committed % TASKS == 0:
+            give_back()
 
     def stop(self) -> None:
         pass

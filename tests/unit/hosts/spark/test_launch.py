@@ -44,9 +44,10 @@ MASTERS = {
 def quiet_environment(monkeypatch, tmp_path):
     for name in ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "MASTER", "SPARK_REMOTE", "SPARK_DRIVER_MEMORY", GATEWAY):
         monkeypatch.delenv(name, raising=False)
-    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH"):  # a start sets them
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "MALLOC_ARENA_MAX"):  # a start sets them
         monkeypatch.setenv(name, os.environ.get(name, ""))
     monkeypatch.delenv("PYSPARK_PYTHON")
+    monkeypatch.delenv("MALLOC_ARENA_MAX")
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)
     monkeypatch.setattr(context, "start_jvm", lambda *_: pytest.fail("Spark starts"))
 

@@ -1,15 +1,18 @@
 """What Spark's Python processes find on their path, and what they do not do after each task."""
 
 import gc
+import os
 import sys
 import types
 import zipfile
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.hosts.spark.collecting import TASKS, collect_less
+from headrace.hosts.spark import collecting
+from headrace.hosts.spark.collecting import TASKS, collect_less, give_back
 from headrace.hosts.spark.python_path import without_zips
 
 
@@ -51,14 +54,26 @@ def test_a_worker_of_sparks_daemon_collects_seldom_and_not_what_is_imported(monk
     collect_less()
     collected: list[int] = []
     monkeypatch.setattr(gc, "collect", lambda *_: collected.append(1) or 7)
+    monkeypatch.setattr(collecting, "give_back", lambda: collected.append(2))
     frozen = gc.get_freeze_count()
     try:
         assert [daemon.gc.collect() for _ in range(2 * TASKS)] == [*[0] * (TASKS - 1), 7] * 2
         assert gc.get_freeze_count() > frozen
     finally:
         gc.unfreeze()
-    assert len(collected) == 2
+    assert collected == [1, 2, 1, 2]
     assert daemon.gc.get_count() is not None
+
+
+def test_memory_that_is_free_between_objects_goes_back_to_the_operating_system():
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    parts = [b"x" * size for size in range(60_000, 62_000)]  # small enough for the heap of C
+    full = resident()
+    del parts[:-1]  # the last one keeps the heap from shrinking by itself
+    give_back()
+    assert resident() < full - 50_000_000
 
 
 def test_any_other_program_collects_as_before(monkeypatch):

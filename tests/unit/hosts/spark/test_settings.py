@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from headrace.hosts.spark.hashing import partition_of, spread
-from headrace.hosts.spark.starting.settings import ANYWHERE, NEEDED, ONE_MACHINE, Setting, chosen_settings
+from headrace.hosts.spark.starting.settings import (
+    ANYWHERE,
+    NEEDED,
+    ONE_MACHINE,
+    Setting,
+    chosen_settings,
+    process_environment,
+)
 
 
 @pytest.mark.parametrize("buckets", [1, 2, 6, 8, 60, 360])
@@ -41,3 +48,23 @@ def test_every_setting_that_headrace_chooses_is_documented_with_its_reason(setti
     rows = (Path(__file__).parents[4] / "docs" / "cluster.md").read_text().splitlines()
     (row,) = [row for row in rows if row.startswith(f"| `{setting.name}` | `{setting.value}` |")]
     assert row.endswith(f"| {setting.reason} |")
+
+
+@pytest.mark.parametrize(("variable", "setting", "driver", "workers"), [
+    (None, None, "2", "2"), ("5", None, "5", "5"), (None, "4", "4", "4"), ("5", "4", "5", "4"),
+])  # fmt: skip
+def test_glibc_divides_the_memory_of_spark_into_few_parts_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, variable: str | None, setting: str | None, driver: str, workers: str
+) -> None:
+    name = "spark.executorEnv.MALLOC_ARENA_MAX"
+    given = {} if setting is None else {name: setting}
+    for changed in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH", "MALLOC_ARENA_MAX"):
+        monkeypatch.setenv(changed, os.environ.get(changed, ""))
+    if variable is None:
+        monkeypatch.delenv("MALLOC_ARENA_MAX")
+    else:
+        monkeypatch.setenv("MALLOC_ARENA_MAX", variable)
+    for _ in range(2):  # a start chooses them twice
+        assert {**chosen_settings(given, is_local=True), **given}[name] == workers
+        process_environment(given, is_local=True)
+        assert os.environ["MALLOC_ARENA_MAX"] == driver

@@ -36,7 +36,7 @@ from headrace.hosts.spark.starting.settings import (
     check_needed,
     chosen_settings,
     missing_settings,
-    python_environment,
+    process_environment,
     session_settings,
 )
 from headrace.storage.object_settings import configure, for_spark
@@ -192,7 +192,7 @@ def _settings(master: str, given: Mapping[str, str], launch: Launch) -> dict[str
     local = is_local(master)
     given = {**given, **launch.conf}
     chosen = chosen_settings(given, is_local=local)
-    python_environment(given, is_local=local)
+    process_environment(given, is_local=local)
     if local:
         cores = local_cores(master, max(2, os.cpu_count() or 2))
         machine = {PARTITIONS: str(cores), **_quick_start(), **private_folders(os.environ)}

@@ -24,6 +24,9 @@ AT_START = ("spark.driver.memory", "spark.driver.extraJavaOptions")
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+#: How many separate parts glibc may divide the memory of a process into.
+_ARENAS_VARIABLE = "MALLOC_ARENA_MAX"
+_ARENAS, _FEW_ARENAS = f"spark.executorEnv.{_ARENAS_VARIABLE}", "2"
 _SOCKETS, _SOCKET_FOLDER = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
 
 #: The longest path of a Unix socket (macOS; Linux allows 107 bytes), and what Spark adds to the directory.
@@ -66,6 +69,11 @@ ANYWHERE = (
     Setting("spark.sql.streaming.minBatchesToRetain", "10", "fewer files; a restart needs the last micro-batch"),
     Setting("spark.sql.streaming.stopTimeout", "60000", "a stop waits for the running micro-batch"),
     Setting("spark.executorEnv.POLARS_MAX_THREADS", "1", "one task, one core"),
+    Setting(
+        _ARENAS,
+        _FEW_ARENAS,
+        "memory that a thread freed is used by others; glibc keeps it apart in 8 places for each core",
+    ),
     Setting("spark.locality.wait", "200ms", "a machine that came back gets a bucket; with 3 s it never did"),
     Setting(
         "spark.scheduler.revive.interval",
@@ -119,6 +127,8 @@ def chosen_settings(given: Mapping[str, str], *, is_local: bool) -> dict[str, st
         table |= _sockets()
     if os.environ.get("HEADRACE_DRIVER_MEMORY"):
         table["spark.driver.memory"] = os.environ["HEADRACE_DRIVER_MEMORY"]
+    if os.environ.get(_ARENAS_VARIABLE):
+        table[_ARENAS] = os.environ[_ARENAS_VARIABLE]
     needed = {setting.name: setting.value for setting in NEEDED}
     return needed | {name: value for name, value in table.items() if name not in given}
 
@@ -160,11 +170,12 @@ def _sockets() -> dict[str, str]:
     return {_SOCKETS: "false"}
 
 
-def python_environment(given: Mapping[str, str], *, is_local: bool) -> None:
-    """Make Spark's processes use an interpreter that has this package.
+def process_environment(given: Mapping[str, str], *, is_local: bool) -> None:
+    """Let Spark's processes use an interpreter that has this package, and the JVM of the driver few arenas of memory.
 
     On one machine it is this one. On a cluster it is the one that the user chose, or else the same path as here.
     """
+    os.environ.setdefault(_ARENAS_VARIABLE, given.get(_ARENAS, _FEW_ARENAS))
     if is_local:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     elif "PYSPARK_PYTHON" not in os.environ:
