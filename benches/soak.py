@@ -20,8 +20,8 @@ from benches.parts.trend import trend
 
 from headrace.experiments.experiment import Panel, Series
 
-#: Seconds between two files of a stream, and how many files stay: those of two minutes.
-INTERVAL, KEPT = 0.5, 240
+#: Seconds between two files of a stream, and how many files stay: those of ten minutes, in case the machine is busy.
+INTERVAL, KEPT = 0.5, 1200
 #: Seconds between two samples.
 EVERY = 2.0
 #: The share of a run that is warm-up, and the most that it takes, in seconds.
@@ -29,7 +29,14 @@ WARM_UP, LONGEST_WARM_UP = 0.35, 900.0
 #: What is drawn: a title, and the quantities of the panel.
 _PANELS = (
     ("Memory (MB)", ("memory of driver (MB)", "memory of JVM (MB)", "memory of workers (MB)")),
-    ("Heap in use after a collection (MB)", ("heap of JVM after a collection (MB)",)),
+    (
+        "Parts of the JVM (MB)",
+        (
+            "heap of JVM after a collection (MB)",
+            "compiled code and classes of JVM (MB)",
+            "memory of JVM beside heap, code and classes (MB)",
+        ),
+    ),
     ("Open descriptors", ("descriptors of driver", "descriptors of JVM", "descriptors of workers")),
     ("Threads", ("threads of driver", "threads of JVM", "threads of workers")),
     ("Files", ("files in the checkpoint", "files of the command log", "temporary files")),

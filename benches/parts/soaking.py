@@ -31,9 +31,8 @@ BATCH_SECONDS = 1.5
 #: measured after collections.
 HEAP = "512m"
 _WHOLE_HEAP = {"spark.driver.extraJavaOptions": f"-Xms{HEAP} -XX:+AlwaysPreTouch"}
-#: Where the measured process writes the duration of each micro-batch, and what the heap holds after a collection.
+#: Where the measured process writes the duration of each micro-batch, and what the JVM holds after a collection.
 BATCHES, HELD = "batches.jsonl", "held.jsonl"
-_NOTED = {BATCHES: "duration of a micro-batch (ms)", HELD: "heap of JVM after a collection (MB)"}
 #: Seconds between two collections.
 COLLECT_SECONDS = 20.0
 STOP = "stop"
@@ -95,10 +94,11 @@ def sample(folder: Path, pid: int, seconds: float, samples: Samples) -> None:
 
 def add_noted(folder: Path, began: float, samples: Samples) -> None:
     """Add what the measured process has written."""
-    for file, quantity in _NOTED.items():
+    for file in (BATCHES, HELD):
         for line in (folder / file).read_text().splitlines():
-            at, value = json.loads(line)
-            samples.add(quantity, at - began, value)
+            at, values = json.loads(line)
+            for quantity, value in values.items():
+                samples.add(quantity, at - began, value)
 
 
 def _files(directory: Path) -> Iterator[tuple[Path, int]]:
@@ -142,14 +142,15 @@ def _run(folder: Path) -> None:
         newest, is_on, changed, collected = -1, True, time.monotonic(), 0.0
         while not (folder / STOP).exists():
             session.wait(0.5)
-            for progress in session.deployment.query.recentProgress:  # type: ignore[attr-defined]
-                if progress.batchId > newest:
-                    newest = progress.batchId
-                    batches.write(json.dumps([time.time(), progress.durationMs["triggerExecution"]]) + "\n")
+            progress = session.deployment.query.lastProgress  # type: ignore[attr-defined]
+            if progress is not None and progress.batchId > newest:
+                newest = progress.batchId
+                taken = {"duration of a micro-batch (ms)": progress.durationMs["triggerExecution"]}
+                batches.write(json.dumps([time.time(), taken]) + "\n")
             batches.flush()
             if time.monotonic() - collected >= COLLECT_SECONDS:
                 collected = time.monotonic()
-                held.write(json.dumps([time.time(), _held_by_jvm() / 1e6]) + "\n")
+                held.write(json.dumps([time.time(), _held_by_jvm()]) + "\n")
                 held.flush()
             if time.monotonic() - changed >= FLAP_SECONDS:
                 is_on, changed = not is_on, time.monotonic()
@@ -157,16 +158,22 @@ def _run(folder: Path) -> None:
                     (session.start_query if is_on else session.stop_query)(name)
 
 
-def _held_by_jvm() -> int:
-    """Return the bytes of the heap that are in use after a collection."""
+def _held_by_jvm() -> dict[str, float]:
+    """Return what the JVM holds after a collection, in megabytes: in its heap, as code and classes, and beside them."""
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
     assert session is not None
     java = session._jvm.java.lang
     java.System.gc()
-    runtime = java.Runtime.getRuntime()
-    return int(runtime.totalMemory() - runtime.freeMemory())
+    runtime, factory = java.Runtime.getRuntime(), java.management.ManagementFactory
+    code = int(factory.getMemoryMXBean().getNonHeapMemoryUsage().getCommitted())
+    private = _memory(int(java.ProcessHandle.current().pid()), "RssAnon")
+    return {
+        "heap of JVM after a collection (MB)": (runtime.totalMemory() - runtime.freeMemory()) / 1e6,
+        "compiled code and classes of JVM (MB)": code / 1e6,
+        "memory of JVM beside heap, code and classes (MB)": (private - runtime.totalMemory() - code) / 1e6,
+    }
 
 
 if __name__ == "__main__":
