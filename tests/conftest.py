@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--state-megabytes", type=int, default=8, help="how much state a bucket has that moves between machines"
     )
-    parser.addoption("--all-points", action="store_true", help="die at every point of a change of plan, not at three")
+    parser.addoption("--all-points", action="store_true", help="die at every point of a change, not at some")
     parser.addoption("--whole-corpus", action="store_true", help="run all golden scripts and queries on the cluster")
 
 

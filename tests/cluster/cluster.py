@@ -55,12 +55,15 @@ class Cluster:
         memory: str = "1200m",
         executor_memory: str = "700m",
         java_options: str = JAVA_OPTIONS,
+        hooks: bool = False,
     ) -> None:
+        """Prepare a cluster; with `hooks`, its Python processes tell when they come to one of `points`."""
         self.common, self.logs = directory / "common", directory / "logs"
         for folder in (self.common, self.logs):
             folder.mkdir(parents=True)
         self.workers = [f"worker-{number}" for number in range(1, workers + 1)]
         self.memory, self.executor_memory = memory, executor_memory
+        self._modules = [ROOT / "src", ROOT, ROOT / "examples", *([ROOT / "tests/cluster/hooks"] if hooks else [])]
         self.spark_home = spark_home(cache_folder(os.environ)) or _installed_spark()
         self.plain_options = java_options
         self.java_options = f"{java_options} {_archived_classes(self.spark_home)}".strip()
@@ -157,7 +160,7 @@ class Cluster:
             "HOME": str(home),
             "TMPDIR": str(machine.disk),
             "JAVA_HOME": str(java.prepare()),
-            "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT, ROOT / "examples"))),
+            "PYTHONPATH": os.pathsep.join(map(str, self._modules)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "HEADRACE_ALLOW_PYTHON": "*",
             "HEADRACE_DEBUG": "1",  # Spark's log goes to ours

@@ -32,7 +32,7 @@ def _needs_another_driver(item):
 @pytest.fixture(scope="session")
 def cluster(request, tmp_path_factory):
     end_leftovers()
-    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), hooks=True) as cluster:
         request.config.stash.setdefault(TOLD, []).append(f"machines of the test cluster: {cluster.rack.kind}")
         yield cluster
 
@@ -72,7 +72,7 @@ def drivers(cluster):
 @pytest.fixture
 def ready_cluster(cluster):
     """The cluster with all its workers, and without marks."""
-    for folder in ("marks", "hold", "held", "load"):
+    for folder in ("marks", "hold", "held", "load", "points"):
         shutil.rmtree(cluster.common / folder, ignore_errors=True)
     for name in cluster.workers:
         if not cluster.is_on(name):

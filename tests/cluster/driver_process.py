@@ -63,6 +63,11 @@ def _note(delivery: Delivery, sent: list[float], taken: list[float]) -> None:
     delivery.deliver = noted  # type: ignore[method-assign]
 
 
+def execute(checkpoint: str, text: str) -> None:
+    """Run further statements in a session."""
+    _runs[checkpoint].session.execute(text)
+
+
 def drain(checkpoint: str) -> dict[str, Any]:
     """Wait until everything is read and delivered.
 
@@ -144,7 +149,7 @@ def running() -> list[str]:
     return list(_runs)
 
 
-JOBS = {function.__name__: function for function in (start, drain, stop, rescale, run, placed)}
+JOBS = {function.__name__: function for function in (start, execute, drain, stop, rescale, run, placed)}
 LOOKS = {function.__name__: function for function in (tasks, executors, setting, batch, read, took, running)}
 
 

@@ -5,29 +5,46 @@ import random
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.cluster.cluster import SPECULATION
 from tests.cluster.machine import until
 from tests.cluster.marked import marks
-from tests.spark.crash_case import SCRIPT, expected, newest_batch, wait_for_batches, write_data, written
+from tests.cluster.points import POINTS, Waiting
+from tests.spark.crash_case import (
+    SCRIPT,
+    expected,
+    newest_batch,
+    script_with,
+    wait_for_batches,
+    write_data,
+    written,
+)
+
+from headrace.commands.allotments import PARCELS_PER_BUCKET
+from headrace.driver.bucket_numbers import bucket_numbers
 
 #: Counts by an aggregate that tells where it ran; the oracle has count() in its place.
 MARKED = """
 CREATE QUERY marked AS SELECT auction, {count}(price) AS n, window_end FROM bids [RANGE 2 SECONDS] GROUP BY auction
   INTO FILES (path '{out}/marked', format 'parquet');
 """
+#: What moves between buckets, beside the marked counts, while machines are lost.
+MOVED = ("counts", "pairs", "totals", "matched")
+#: Where they are, unless at all points.
+LOST_AT = ("rows are given", "given rows are delivered", "rows are taken in")
 AGGREGATE = "CREATE AGGREGATE marked_count(DOUBLE) RETURNS BIGINT FROM PYTHON 'tests.cluster.marked:Count';"
 
 
 class Case:
     """The queries of the crash tests, with files and a checkpoint of their own in the common folder."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, script=SCRIPT):
         self.checkpoint, self.out = folder / "checkpoint", folder / "out"
         frames = write_data(folder / "data", 5)
-        script = SCRIPT.format(data=folder / "data", out=self.out)
+        script = script.format(data=folder / "data", out=self.out)
         self.text = AGGREGATE + script + MARKED.format(count="marked_count", out=self.out)
         self.answers = expected(script + MARKED.format(count="count", out=self.out), frames)
 
@@ -62,16 +79,36 @@ def test_queries_are_exact_also_after_their_checkpoint_was_divided_for_more_core
     assert driver.call("setting", name="spark.sql.shuffle.orderIndependentChecksum.enabled") != "false"
 
 
-def test_three_lost_machines_change_no_result(cluster, driver, case):
-    chance = random.Random(37)
-    case.start(driver, limit=130)
-    for _ in range(3):
-        wait_for_batches(case.checkpoint, chance.randint(1, 3))
-        time.sleep(chance.random() * 0.5)  # somewhere within a micro-batch
-        lost = chance.choice(cluster.workers)
+@pytest.mark.timeout(2400)  # with all points, on a machine with other work
+def test_machines_that_are_lost_at_points_of_a_move_of_parcels_change_no_result(cluster, driver, request):
+    case = Case(cluster.common / request.node.name, script_with(MOVED) + ";")
+    all_points = request.config.getoption("--all-points")
+    points = list(POINTS) if all_points else LOST_AT
+    waiting, chance = Waiting(cluster.common), random.Random(37)
+    case.start(driver, limit=50 if all_points else 130)
+    for number, point in enumerate(points):
+        waiting.arm(point)
+        driver.begin("execute", checkpoint=str(case.checkpoint), text=moves(case.checkpoint, number))
+        until(partial(waiting.address, point), what=f"a process when {point}")
+        until(lambda: len(driver.call("executors")) == len(cluster.workers), what="all executors")
+        machines = {cluster.address(name): name for name in cluster.workers}
+        lost = machines.get(waiting.address(point)) or chance.choice(cluster.workers)
+        assert (waiting.address(point) in machines) == (POINTS[point] == "worker")
         cluster.switch_off(lost)
+        waiting.release(point)
         cluster.switch_on(lost)
     case.finish(driver)
+    assert not list((case.checkpoint / "moves").glob("*"))
+
+
+def moves(checkpoint, number):
+    """Return statements by which half of the parcels go to another bucket, and those of a join to all buckets."""
+    buckets = bucket_numbers(checkpoint, list)
+    half = ", ".join(map(str, range(number % 2, PARCELS_PER_BUCKET * len(buckets), 2)))
+    places = dict.fromkeys(MOVED, f"BUCKET {buckets[number % len(buckets)]}")
+    if number % 2:
+        places["matched"] = "ALL BUCKETS"
+    return "; ".join(f"MOVE PARCELS {half} OF {query} TO {place}" for query, place in places.items())
 
 
 def test_a_machine_may_be_lost_when_one_bucket_task_has_finished_and_another_runs(cluster, driver, case, request):

@@ -45,10 +45,15 @@ def examples(count: int) -> settings:
 
 def expected_of(text: str, histories: Histories, catalog: Catalog = CATALOG) -> Counter[object]:
     """Return what the oracle says that a query gives."""
+    return as_multiset(expected_rows(text, histories, catalog))
+
+
+def expected_rows(text: str, histories: Histories, catalog: Catalog = CATALOG) -> Sequence[Row]:
+    """Return the rows that the oracle says that a query gives."""
     note(text)
     (statement,) = parse(text)
     assert isinstance(statement, Select)
-    return as_multiset(answer(bind(statement.select, statement.text, catalog), histories, TABLE_ROWS))
+    return answer(bind(statement.select, statement.text, catalog), histories, TABLE_ROWS)
 
 
 def check_agreement(results: Sequence[Row], expected: Counter[object], label: str = "") -> None:
@@ -65,6 +70,7 @@ class Live:
     deployment: LocalDeployment
     arrivals: Sequence[Arrival]
     results: list[Row] = field(default_factory=list)
+    shed: list[Row] = field(default_factory=list)
 
     def push(self, arrival: Arrival) -> None:
         """Let a tuple come at its time."""
@@ -73,6 +79,19 @@ class Live:
         assert isinstance(clock, VirtualClock)
         clock.advance(max(0, time - clock.now()))
         self.session.push(name, page(_SCHEMAS[name], [row]).visible().to_dicts())
+
+    def arrive(self, arrival: Arrival) -> None:
+        """Let a tuple come at its time, in a micro-batch of its own; note it if it is shed."""
+        self.push(arrival)
+        self.deployment.step()
+        lost = self.session.statistics().queries["live"].shed - len(self.shed)
+        assert lost in (0, 1), f"{lost} tuples of one are shed"
+        self.shed += [arrival[2]] * lost
+
+    def kept(self, histories: Histories) -> Histories:
+        """Return the tuples that were not shed."""
+        return {name: [row for row in rows if not any(row is lost for lost in self.shed)]
+                for name, rows in histories.items()}  # fmt: skip
 
     def take(self, batch: int, pages: Sequence[Page]) -> None:
         """Keep results with their timestamps."""

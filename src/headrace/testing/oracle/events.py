@@ -41,7 +41,9 @@ def detect(node: Detect, parts: Sequence[Sequence[Row]]) -> list[Row]:
 
     A periodic event that never ends is followed up to the last tuple.
     """
-    until = END if not _ticks(node.event) else max((row.ts for rows in parts for row in rows), default=0) + 1
+    until = END
+    if _ticks_for_ever(node.event, node.context):
+        until = max((row.ts for rows in parts for row in rows), default=0) + 1
     histories: dict[tuple[Any, ...], dict[int, list[Row]]] = {}
     for port, rows in enumerate(parts):
         for row in rows:
@@ -75,8 +77,16 @@ def _output(output: Output, occurrence: Occurrence) -> Any:
             return occurrence.end
 
 
-def _ticks(event: Event) -> bool:
-    return isinstance(event, events.Periodic) or any(map(_ticks, operands_of(event)))
+def _ticks_for_ever(event: Event, context: Context) -> bool:
+    match event:
+        case events.Within():
+            return False
+        case events.Periodic(start=events.Primitive(name=name)) if retention := context.retention(name):
+            return retention.age is None
+        case events.Periodic():
+            return True
+        case _:
+            return any(_ticks_for_ever(operand, context) for operand in operands_of(event))
 
 
 def _define(oracle: EventOracle, event: Event, span: int | None) -> list[Occurrence]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from headrace.model.events import event as events
@@ -193,10 +193,9 @@ def periodic(oracle: EventOracle, event: events.Periodic, span: int | None) -> l
     waiting = _open(oracle, event.start, starts)
     ticked: set[Occurrence] = set()
     results: list[Occurrence] = []
-    for at in range(min((start.end for start in starts), default=oracle.until), oracle.until):
+    instants = {end.end for end in ends}.union(*(_ticks(oracle, event, start, span) for start in starts))
+    for at in sorted(instants):
         open_starts = waiting.before(at)
-        if not waiting.coming and not any(oracle.usable(event.start, start, at, span) for start in open_starts):
-            break
         for end in ends:
             if end.end == at:
                 _close(oracle, event, waiting, end, span)
@@ -216,6 +215,14 @@ def periodic(oracle: EventOracle, event: events.Periodic, span: int | None) -> l
             for group in ([mine] if oracle.mode is Mode.CUMULATIVE and mine else [[start] for start in mine])
         ]
     return results
+
+
+def _ticks(oracle: EventOracle, event: events.Periodic, start: Occurrence, span: int | None) -> Iterator[int]:
+    """Yield the instants at each multiple of a time after a start, as long as it counts."""
+    at = start.end + event.span
+    while at < oracle.until and oracle.usable(event.start, start, at, span):
+        yield at
+        at += event.span
 
 
 def periodic_star(oracle: EventOracle, event: events.PeriodicStar, span: int | None) -> list[Occurrence]:
