@@ -1,34 +1,72 @@
-"""Nexmark's queries q0 to q22 beside plain Spark, from Parquet files or Kafka, each compared with DuckDB's answer.
+"""Nexmark's queries q0 to q22 beside plain Spark and Flink, from files or Kafka, each compared with DuckDB's answer.
 
-One query runs at a time, in the same Spark, first ours and then Spark's, from the same files; both write Parquet files.
-The rate is that of the steady run: the tuples of a micro-batch divided by the median time of the micro-batches between
-the first and the last ones. The notes give the whole time from the first statement to the last result, with the start
-of the query, in a JVM that runs already. Spark closes no window at the end of its input: queries with state get two
-more micro-batches of one row that is far ahead, without which Spark would not give all results.
+One query runs at a time, with Headrace, then with Spark in the same JVM, then with Flink in a JVM of its own, from the
+same rows; all write Parquet files. `benches.parts.beside_peers` says how rates are taken. The notes give the whole time
+from the first statement to the last result in a JVM that runs already. Some queries also run as commands, each in a
+process of its own. Spark closes no window at the end of its input: queries with state get two more micro-batches of one
+row that is far ahead, without which Spark would not give all results.
 """
 
 from __future__ import annotations
 
-import math
-import statistics
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from benches.parts.beside_spark import Events, compared
+from benches.parts.beside_peers import Events, measure, prepared, size_of
 from benches.parts.dialects import Query
 from benches.parts.nexmark import EVENTS, SCHEMAS, generate, side_input
 from benches.parts.nexmark_queries import QUERIES
+from benches.parts.peer_figures import case_of, line_of, seconds_of, summary
+from benches.parts.whole_commands import whole_times
 
 from headrace.errors import HostFault
 
 SEED = 11
+#: Queries that also run as commands: without state, with windows, with a join of windows, with a join.
+COMMANDS = ("q0", "q5", "q8", "q20")
 
 
-def main(quick: bool, queries: str = "", input: str = "files") -> dict[str, Any]:
-    """Measure the named queries (all, if none is named); `input` is files or kafka."""
+def main(
+    quick: bool,
+    medium: bool = False,
+    queries: str = "",
+    input: str = "files",
+    earlier: Mapping[str, Any] | None = None,
+    keep: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Measure the named queries; `input` is files or kafka.
+
+    If none is named, these are the ones that `earlier` figures of the same size lack. `keep` gets the figures so far
+    after each query.
+    """
     chosen = _chosen(queries)
-    figures = compared("nexmark", "Nexmark", events_of, chosen, QUERIES["q12"], quick=quick, input=input)
-    _summary(figures)
+    size = size_of(quick, medium)
+    title = f"Nexmark from {input}, {size}"
+    figures: dict[str, Any] = {"bench": "nexmark", "title": title, "cases": {}, "commands": {}}
+    if earlier is not None and earlier.get("title") == title:
+        figures |= {part: dict(earlier[part]) for part in ("cases", "commands")}
+    due = {name: query for name, query in chosen.items() if queries or name not in figures["cases"]}
+    commands = [name for name in COMMANDS if name in chosen and (queries or name not in figures["commands"])]
+    if due or commands:
+        with prepared("nexmark", events_of, QUERIES["q12"], size=size, input=input) as place:
+            for name, query in due.items():
+                figures["cases"][name] = case_of(query, measure(name, query, place))
+                figures["newest"] = line_of(name, figures["cases"][name])
+                _keep(figures, keep)
+            for name in commands:
+                figures["commands"][name] = whole_times(name, QUERIES[name], place.given)
+                figures["newest"] = f"{name} as a command: {seconds_of(figures['commands'][name])}"
+                _keep(figures, keep)
+    summary(figures)
     return figures
+
+
+def _keep(figures: dict[str, Any], keep: Callable[[dict[str, Any]], None]) -> None:
+    """Hand over the figures so far, queries in their order."""
+    for part in ("cases", "commands"):
+        figures[part] = {name: figures[part][name] for name in QUERIES if name in figures[part]}
+    summary(figures)
+    keep(figures)
 
 
 def _chosen(names: str) -> dict[str, Query]:
@@ -44,16 +82,3 @@ def events_of(count: int) -> Events:
     """Return the streams of so many events, and the table beside them."""
     assert count % EVENTS == 0
     return Events(generate(count, seed=SEED), SCHEMAS, {"side": side_input()})
-
-
-def _summary(figures: dict[str, Any]) -> None:
-    """Add the geometric means, of all queries that both could run."""
-    both = [case for case in figures["cases"].values() if case["ratio"] is not None]
-    if not both:
-        return
-    rates = math.exp(statistics.fmean(math.log(case["ratio"]) for case in both))
-    whole = math.exp(statistics.fmean(math.log(case["seconds"]["spark"] / case["seconds"]["ours"]) for case in both))
-    figures["geometric_mean"] = {"rate": rates, "whole": whole}
-    figures["notes"].append(
-        f"geometric mean of {len(both)} queries: {rates:.2f} times Spark's rate, {whole:.2f} times as fast as a whole"
-    )

@@ -1,8 +1,8 @@
-"""The Yahoo streaming benchmark beside plain Spark: views of advertisements by campaign, every ten seconds.
+"""The Yahoo streaming benchmark beside plain Spark and Flink: views of advertisements by campaign, every ten seconds.
 
 Of each event only the advertisement is known. A table says to which campaign an advertisement belongs, so each view
-meets that table before it is counted. The table is a real one that both systems join, not a constant in the program.
-Events come from Parquet files or Kafka; both systems write Parquet files, which are compared with DuckDB's answer.
+meets that table before it is counted. The table is a real one that all systems join, not a constant in the program.
+Events come from Parquet files or Kafka; all systems write Parquet files, which are compared with DuckDB's answer.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from benches.parts.beside_spark import Events, compared
-from benches.parts.dialects import Query
+from benches.parts.beside_peers import Events, measure, prepared, size_of
+from benches.parts.dialects import FlinkText, Query
+from benches.parts.peer_figures import case_of, summary
+from benches.parts.whole_commands import whole_times
 
 SEED = 17
 #: As in the original: 100 campaigns of 10 advertisements each.
@@ -33,13 +35,29 @@ VIEWS = Query(
     """SELECT campaign_id, count(*) AS n, window(at, '10 seconds').end AS window_end
       FROM ads AS a JOIN campaigns AS c ON a.ad_id = c.ad_id WHERE event_type = 'view'
       GROUP BY campaign_id, window(at, '10 seconds')""",
+    flink=FlinkText(
+        """SELECT campaign_id, count(*), window_end FROM TABLE(
+          TUMBLE(TABLE views, DESCRIPTOR(ms), INTERVAL '10' SECOND)) GROUP BY campaign_id, window_start, window_end""",
+        views=(
+            """CREATE VIEW views AS SELECT c.campaign_id, a.ms FROM (
+              SELECT ad_id, ms FROM ads WHERE event_type = 'view') AS a
+              JOIN campaigns FOR SYSTEM_TIME AS OF a.ms AS c ON a.ad_id = c.ad_id""",
+        ),
+    ),
     streams=("ads",),
 )
 
 
-def main(quick: bool, input: str = "files") -> dict[str, Any]:
+def main(quick: bool, medium: bool = False, input: str = "files") -> dict[str, Any]:
     """Measure the query; `input` is files or kafka."""
-    return compared("ysb", "Yahoo streaming benchmark", events_of, {"views": VIEWS}, VIEWS, quick=quick, input=input)
+    size = size_of(quick, medium)
+    with prepared("ysb", events_of, VIEWS, size=size, input=input) as place:
+        cases = {"views": case_of(VIEWS, measure("views", VIEWS, place))}
+        commands = {"views": whole_times("views", VIEWS, place.given)}
+    title = f"Yahoo streaming benchmark from {input}, {size}"
+    figures: dict[str, Any] = {"bench": "ysb", "title": title, "cases": cases, "commands": commands}
+    summary(figures)
+    return figures
 
 
 def events_of(count: int, *, per_second: int = 10_000) -> Events:

@@ -45,7 +45,7 @@ def compare(connection: duckdb.DuckDBPyConnection, reference: str, files: Sequen
 def _reader(files: Sequence[Path], columns: dict[str, str]) -> str:
     paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
     match files[0].suffix:
-        case ".parquet":
+        case ".parquet" | "":  # Flink's names have no ending
             return f"read_parquet([{paths}])"
         case ".csv":
             texts = ", ".join(f"'{name}': 'VARCHAR'" for name in columns)

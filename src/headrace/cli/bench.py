@@ -1,9 +1,10 @@
 """`headrace bench`: run a benchmark of a checkout and print Headrace beside its peers.
 
-A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`; options of some benchmarks (`minutes`,
-`queries`, `input`) are further parameters. The dict has `title`, `rows`, optional `notes` and optional `panels` to
-draw. A row has `case`, `ours`, `peers` (numbers by name), `unit`, and optionally `ratio` (ours to the best peer),
-`target` and `verdict` ('met', 'missed', ...).
+A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`; options of some benchmarks (`medium`,
+`minutes`, `queries`, `input`) are further parameters. One with a parameter `keep` calls it with its figures so far,
+whose `newest` is a line of text, and gets those in the file of an earlier run as `earlier`. The dict has `title`,
+`rows`, optional `notes` and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers by name), `unit`, and
+optionally `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from headrace.cli.help import examples, flag
 from headrace.cli.live_session import show_progress
 from headrace.cli.output import RUN_FAILED, err, faults, out
 from headrace.cli.test import checkout
+from headrace.errors import HostFault
 from headrace.experiments.drawing import check_drawing, draw
 
 EXAMPLES = examples(
@@ -43,6 +45,7 @@ _WIDTH, _MOST_COLUMNS = 160, 4
 def bench(
     name: str | None = typer.Argument(None, help="A benchmark, such as core. Without it, all are listed."),
     quick: bool = flag("--quick", "Use smaller inputs and fewer runs. The figures are rough."),
+    medium: bool = flag("--medium", "Use inputs between the small and the full ones, for nexmark and ysb."),
     minutes: float | None = typer.Option(None, min=0.1, help="How long to run, for chaos and soak."),
     queries: str | None = typer.Option(None, help="Only these queries, such as q0,q5, for nexmark."),
     input: str | None = typer.Option(
@@ -64,17 +67,20 @@ def bench(
         return
     file = folder / f"{name.replace('-', '_')}.py"
     if not file.is_file():
-        known = ", ".join(path.stem for path in _files(folder))
-        err.print(f"no benchmark {name!r}; there are: {known}", markup=False)
+        names = ", ".join(path.stem for path in _files(folder))
+        err.print(f"no benchmark {name!r}; there are: {names}", markup=False)
         raise typer.Exit(RUN_FAILED)
     with faults():
         if pictures is not None:
             check_drawing()  # before the benchmark runs for minutes
         main = load(file).main
-        given = {"minutes": minutes, "queries": queries, "input": input}
-        options = {option: value for option, value in given.items() if value is not None}
-        for option in options.keys() - inspect.signature(main).parameters.keys():
+        known = inspect.signature(main).parameters.keys()
+        given = {"medium": medium or None, "minutes": minutes, "queries": queries, "input": input}
+        options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
+        for option in options.keys() - known:
             raise typer.BadParameter(f"{name} has no such option", param_hint=f"--{option}")
+        if "keep" in known:
+            options |= {"earlier": _earlier(json_file), "keep": lambda figures: _keep(figures, json_file)}
         java.prepare()
         with show_progress(f"measuring {name}"):
             figures = main(quick=quick, **options)
@@ -84,9 +90,7 @@ def bench(
         out.print(note, markup=False, style="dim")
     if panels and (pictures := drawing_folder(pictures)) is not None:
         out.print(f"figure: {draw(name, figures['title'], panels, pictures)[0]}", markup=False)
-    if json_file is not None:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(figures, indent=1) + "\n")
+    _write(figures, json_file)
 
 
 def load(file: Path) -> Any:
@@ -99,6 +103,35 @@ def load(file: Path) -> Any:
     sys.modules[spec.name] = module  # before it runs, so that its classes can be pickled
     spec.loader.exec_module(module)
     return module
+
+
+def _earlier(json_file: Path | None) -> dict[str, Any] | None:
+    """Return the figures of a run before, which a benchmark that keeps them continues."""
+    if json_file is None or not json_file.exists():
+        return None
+    try:
+        figures = json.loads(json_file.read_text())
+    except ValueError:
+        figures = None
+    if not isinstance(figures, dict):
+        raise HostFault(f"{json_file} holds no figures", hint="name another file, or remove it")
+    return figures
+
+
+def _keep(figures: dict[str, Any], json_file: Path | None) -> None:
+    """Write the figures so far, and say what is new."""
+    _write({name: part for name, part in figures.items() if name != "panels"}, json_file)
+    err.print(figures["newest"], markup=False, highlight=False)
+
+
+def _write(figures: dict[str, Any], json_file: Path | None) -> None:
+    """Write figures, so that a run that is cut leaves whole ones."""
+    if json_file is None:
+        return
+    json_file.parent.mkdir(parents=True, exist_ok=True)
+    part = json_file.with_name(json_file.name + ".part")
+    part.write_text(json.dumps(figures, indent=1) + "\n")
+    part.replace(json_file)
 
 
 def table(figures: dict[str, Any]) -> Table:

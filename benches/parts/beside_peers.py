@@ -1,0 +1,312 @@
+"""A query on Headrace, on plain Spark and on Flink, from the same rows in files or topics, checked against DuckDB.
+
+The rate is that of the steady run, and means the same for all: the tuples of the second half of the input divided by
+the time for them. For Headrace and Spark this is the time of the micro-batches that read them. For Flink it is the time
+between the moments at which its sources had read half of the tuples and all of them, by Flink's own counters. The first
+half warms up; the JVMs have run other queries before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from benches.parts import beside_flink, flink, plain_spark
+from benches.parts.broker import Broker, missing
+from benches.parts.comparison import compare
+from benches.parts.dialects import Query
+from benches.parts.outcome import Disagreement
+from benches.parts.topics import fill
+
+from headrace.errors import HostFault
+from headrace.hosts.spark.starting.context import session_for
+from headrace.session import Session
+
+PARTITIONS = 2
+#: The heap of each JVM, unless HEADRACE_DRIVER_MEMORY says otherwise.
+MEMORY = "4g"
+#: How much later the single rows are that close Spark's windows, and how many there are.
+_LATER_US = 2 * 86_400_000_000
+_TAILS = 4
+_NO_KAFKA = "has no Kafka source here"
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The streams of a benchmark, in the order of time, the columns of each, and the tables beside them.
+
+    `tail` are texts of the single rows that close Spark's windows, where a condition would drop them too early.
+    """
+
+    streams: Mapping[str, pa.Table]
+    schemas: Mapping[str, str]
+    tables: Mapping[str, pa.Table]
+    tail: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Events as files, one of each stream for a micro-batch; `parts` has the rows of such a file."""
+
+    folder: Path
+    events: Events
+    parts: Mapping[str, int]
+    batches: int
+    broker: Broker | None = None
+
+    def streams(self, query: Query) -> list[str]:
+        """Return the statements that create the streams of a query."""
+        columns = self.events.schemas
+        return [
+            f"CREATE STREAM {name} ({columns[name]}) TIMESTAMP BY at AHEAD UNLIMITED FROM {self._from(name)}"
+            for name in query.streams
+        ] + [f"CREATE TABLE {name} FROM FILES (path '{self.folder / name}.parquet')" for name in self.events.tables]
+
+    def script(self, query: Query, results: Path) -> list[str]:
+        """Return the statements of a query whose results go into files, compressed as Spark does it."""
+        sink = f"FILES (path '{results}', compression 'snappy')"
+        return [*self.streams(query), f"CREATE QUERY watched AS {query.ours} INTO {sink}"]
+
+    def rows(self, query: Query) -> int:
+        """Return how many tuples the query reads in a micro-batch."""
+        return sum(self.parts[name] for name in query.streams)
+
+    def flink_sources(self, query: Query) -> list[str]:
+        """Return the statements that create a query's streams and the tables in Flink."""
+        columns, halves = self.events.schemas, self.folder / "halves"
+        streams = [
+            beside_flink.file_source(name, columns[name], halves)
+            if self.broker is None
+            else beside_flink.topic_source(name, columns[name], self.broker.address)
+            for name in query.streams
+        ]
+        return streams + [
+            beside_flink.file_source(name, _shape(table), halves) for name, table in self.events.tables.items()
+        ]
+
+    def spark_job(self, query: Query, folder: Path) -> plain_spark.SparkJob:
+        """Return a query for plain Spark, with the rows that close its windows."""
+        assert query.spark is not None
+        tails = "" if query.kind == "stateless" else f",tail-[0-{query.tails - 1}]"
+        streams = {name: (str(self.folder / name), self.events.schemas[name]) for name in query.streams}
+        tables = [str(self.folder / f"{name}.parquet") for name in self.events.tables]
+        return plain_spark.SparkJob(query.spark, streams, f"{{[0-9]*{tails}}}.parquet", tables, str(folder))
+
+    def _from(self, name: str) -> str:
+        if self.broker is not None:
+            return f"KAFKA (bootstrap '{self.broker.address}', topic '{name}', format 'json')"
+        path = self.folder / name / "[0-9]*.parquet"
+        return f"FILES (path '{path}', format 'parquet', max_rows {self.parts[name]})"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run took as a whole, and each of its micro-batches."""
+
+    seconds: float
+    batch_ms: tuple[float, ...]
+
+    def rate(self, rows: int, batches: int) -> float:
+        """Return tuples per second of the second half of the micro-batches with tuples, which come first."""
+        steady = self.batch_ms[batches // 2 : batches]
+        return 1000 * rows * len(steady) / sum(steady)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Rates in tuples per second and whole times in seconds, by system; `refusals` say why one has none."""
+
+    rates: Mapping[str, float]
+    seconds: Mapping[str, float]
+    refusals: Mapping[str, str]
+    batch_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many micro-batches of how many events."""
+
+    batches: int
+    events: int
+
+    def __str__(self) -> str:
+        return f"{self.batches} micro-batches of {self.events:,} events"
+
+
+#: The same three sizes for all benches of peers.
+QUICK, MEDIUM, FULL = Size(6, 50_000), Size(10, 200_000), Size(20, 250_000)
+
+
+def size_of(quick: bool, medium: bool) -> Size:
+    """Return the size that the options ask for."""
+    return QUICK if quick else MEDIUM if medium else FULL
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The input of a run, and Flink if it is installed: all that a query needs."""
+
+    given: Input
+    flink: beside_flink.Flink | None
+
+
+@contextlib.contextmanager
+def prepared(
+    bench: str, events_of: Callable[[int], Events], first: Query, *, size: Size, input: str
+) -> Iterator[Place]:
+    """Give a place to measure queries, once `first` has warmed all systems up; `input` is files or kafka."""
+    if input not in ("files", "kafka"):  # before Spark starts
+        raise HostFault(f"there is no input {input!r}", hint="write files or kafka")
+    os.environ.setdefault("HEADRACE_DRIVER_MEMORY", MEMORY)
+    session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{bench}-")))
+        given = stack.enter_context(written(events_of(size.batches * size.events), folder, size.batches, input))
+        peer = None
+        if flink.find_python() is not None:
+            peer = stack.enter_context(beside_flink.Flink(os.environ["HEADRACE_DRIVER_MEMORY"]))
+        place = Place(given, peer)
+        measure("warm-up", first, place)
+        yield place
+
+
+@contextlib.contextmanager
+def written(events: Events, folder: Path, batches: int, kind: str) -> Iterator[Input]:
+    """Write the events, into topics too if these are read: `kind` is files or kafka."""
+    parts = {name: table.num_rows // batches for name, table in events.streams.items()}
+    for name, table in events.streams.items():
+        _write(folder / name, table, parts[name], events.tail)
+    for name, table in events.tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    streams = {name: table.cast(in_utc(table.schema)) for name, table in events.streams.items()}
+    beside_flink.write_halves(folder / "halves", streams, events.tables)
+    if kind == "files":
+        yield Input(folder, events, parts, batches)
+        return
+    lacking = missing()
+    if lacking is not None:
+        raise HostFault(lacking)
+    broker = Broker(folder / "broker")
+    broker.start()
+    try:
+        for name, table in events.streams.items():
+            broker.make(name, PARTITIONS)
+            fill(broker.address, name, table, PARTITIONS)
+        yield Input(folder, events, parts, batches, broker)
+    finally:
+        broker.close()
+
+
+def _write(folder: Path, table: pa.Table, part: int, texts: Mapping[str, str]) -> None:
+    """Write files of so many rows, and the single rows that close Spark's windows; their times grow with the order."""
+    folder.mkdir()
+    utc = in_utc(table.schema)
+    table = table.cast(utc)
+    tail = {name: [-1 if pa.types.is_integer(utc.field(name).type) else texts.get(name)] for name in utc.names}
+    last = table["at"].cast(pa.int64())[-1].as_py()
+    ends = pa.table({**tail, "at": [last + _LATER_US]}, schema=utc)
+    files = [(f"{i:05d}.parquet", table.slice(at, part)) for i, at in enumerate(range(0, table.num_rows, part))]
+    for number, (name, rows) in enumerate([*files, *((f"tail-{i}.parquet", ends) for i in range(_TAILS))]):
+        pq.write_table(rows, folder / name)
+        os.utime(folder / name, (1_750_000_000 + number,) * 2)
+
+
+def in_utc(schema: pa.Schema) -> pa.Schema:
+    """Return a schema whose times are points in time."""
+    return pa.schema(
+        [pa.field(f.name, pa.timestamp("us", "UTC") if pa.types.is_timestamp(f.type) else f.type) for f in schema]
+    )
+
+
+def measure(name: str, query: Query, place: Place) -> Measured:
+    """Run a query with Headrace, and with each peer that can; Disagreement if a result is wrong."""
+    given, peer = place.given, place.flink
+    rates: dict[str, float] = {}
+    seconds: dict[str, float] = {}
+    batch_ms: dict[str, tuple[float, ...]] = {}
+    refusals = {}
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as directory, answers(given) as known:
+        folder = Path(directory)
+        runs = {"ours": _run_ours(query, given, folder)}
+        check(f"{name} of Headrace", query.reference, known, sorted((folder / "ours").glob("*.parquet")))
+        if query.spark is None or given.broker is not None:
+            refusals["spark"] = query.refusal if query.spark is None else _NO_KAFKA
+        else:
+            runs["spark"] = _run_spark(query, given, folder)
+            check(f"{name} of Spark", query.reference, known, sorted((folder / "spark").glob("*.parquet")))
+        for system, run in runs.items():
+            rates[system], seconds[system] = run.rate(given.rows(query), given.batches), run.seconds
+            batch_ms[system] = run.batch_ms
+        if peer is None or query.flink is None:
+            refusals["flink"] = query.flink_refusal if peer is not None else "is not installed"
+        else:
+            theirs = peer.run(flink_job(query, given, known, folder))
+            check(f"{name} of Flink", query.flink.duckdb or query.reference, known, beside_flink.results(folder))
+            rate = theirs.rate(given.rows(query) * given.batches)
+            seconds["flink"] = theirs.seconds
+            if rate is None:
+                refusals["flink"] = "ended before its tuples were counted"
+            else:
+                rates["flink"] = rate
+    return Measured(rates, seconds, refusals, batch_ms)
+
+
+def flink_job(query: Query, given: Input, known: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, Any]:
+    """Return a query for Flink, whose results go into a folder."""
+    assert query.flink is not None
+    reference = query.flink.duckdb or query.reference
+    columns = {name: str(type_) for name, type_, *_ in known.execute(f"DESCRIBE {reference}").fetchall()}
+    return beside_flink.job(query.flink, given.flink_sources(query), columns, folder)
+
+
+def _run_ours(query: Query, given: Input, folder: Path) -> Run:
+    began = time.perf_counter()
+    with Session(folder / "checkpoint", limit=max(given.parts.values())) as session:
+        session.execute(";\n".join(given.script(query, folder / "ours")))
+        running = session.deployment.query  # type: ignore[attr-defined]
+        session.drain()
+        seconds = time.perf_counter() - began
+    return Run(seconds, tuple(float(each.durationMs["triggerExecution"]) for each in running.recentProgress))
+
+
+def _run_spark(query: Query, given: Input, folder: Path) -> Run:
+    spark = session_for()
+    began = time.perf_counter()
+    running = plain_spark.run(spark, given.spark_job(query, folder))
+    seconds = time.perf_counter() - began
+    return Run(seconds, tuple(float(each.durationMs["triggerExecution"]) for each in running.recentProgress))
+
+
+@contextlib.contextmanager
+def answers(given: Input) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Give a DuckDB that has the streams and tables."""
+    with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
+        for name, table in {**given.events.streams, **given.events.tables}.items():
+            db.register(name, table)
+        yield db
+
+
+def check(what: str, reference: str, known: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
+    """Raise Disagreement unless the files hold DuckDB's answer."""
+    difference = compare(known, reference, files)
+    if not difference.is_none or not difference.expected:
+        raise Disagreement(f"{what} differs from DuckDB's answer: {difference}")
+
+
+def _shape(table: pa.Table) -> str:
+    """Return the columns of a table as statements name them."""
+    return ", ".join(f"{name} {'BIGINT' if pa.types.is_integer(type_) else 'STRING'}" for name, type_ in _types(table))
+
+
+def _types(table: pa.Table) -> Iterator[tuple[str, pa.DataType]]:
+    return ((column.name, column.type) for column in table.schema)
