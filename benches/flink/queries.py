@@ -1,9 +1,9 @@
 """Run queries with Flink SQL, one after the other in one JVM, in an environment without Headrace.
 
 Each line of the input is a job as JSON: `tables` (statements that create tables), `statement` (an INSERT),
-`checkpoints` (a directory) and `parallelism`. For each job a JSON line is printed: `seconds` from the first statement
-to the end of the job, and `read`, pairs of seconds and tuples that the sources had read by then, as Flink's metrics
-have them. A job that fails gives `error`. The process ends with its input.
+`checkpoints` (a directory), `parallelism`, and `streams`, those tables whose tuples are counted. For each job a JSON
+line is printed: `seconds` from the first statement to the end of the job, and `read`, pairs of seconds and tuples that
+had been read by then, as Flink's metrics have them. A job that fails gives `error`. The process ends with its input.
 """
 
 import json
@@ -67,7 +67,8 @@ def _run(job: dict[str, Any]) -> dict[str, Any]:
     ended = threading.Event()
     client = running.get_job_client()
     assert client is not None
-    watching = threading.Thread(target=_watch, args=(port, str(client.get_job_id()), began, read, ended))
+    address = f"http://127.0.0.1:{port}/jobs/{client.get_job_id()}"
+    watching = threading.Thread(target=_watch, args=(address, job["streams"], began, read, ended))
     watching.start()
     try:
         running.wait()
@@ -92,14 +93,15 @@ def _environment(job: dict[str, Any], port: int) -> TableEnvironment:
     )
 
 
-def _watch(port: int, job: str, began: float, read: list[tuple[float, int]], ended: threading.Event) -> None:
-    """Count the tuples that the sources have read, until the job has ended; samples without a change are left out."""
-    address = f"http://127.0.0.1:{port}/jobs/{job}"
+def _watch(
+    address: str, streams: list[str], began: float, read: list[tuple[float, int]], ended: threading.Event
+) -> None:
+    """Count the tuples of streams that have been read, until the job has ended; equal counts are left out."""
     counters: dict[str, list[str]] = {}
     while not ended.wait(_EVERY):
         try:
             if not counters:
-                counters = _counters(address)
+                counters = _counters(address, streams)
                 continue
             total = sum(
                 int(float(value["sum"]))
@@ -112,10 +114,10 @@ def _watch(port: int, job: str, began: float, read: list[tuple[float, int]], end
             read.append((time.perf_counter() - began, total))
 
 
-def _counters(address: str) -> dict[str, list[str]]:
-    """Return the names of the counters of tuples that sources have read, by vertex; none until all sources have one."""
+def _counters(address: str, streams: list[str]) -> dict[str, list[str]]:
+    """Return the names of the counters of tuples that streams have given, by vertex; none until all have one."""
     vertices = _get(address)["vertices"]
-    sources = [vertex["id"] for vertex in vertices if "Source:" in vertex["name"]]
+    sources = [vertex["id"] for vertex in vertices if any(f"Source: {stream}[" in vertex["name"] for stream in streams)]
     found = {
         vertex: [
             metric["id"]

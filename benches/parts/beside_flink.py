@@ -138,7 +138,9 @@ def write_halves(folder: Path, streams: Mapping[str, pa.Table], tables: Mapping[
         pq.write_table(table, folder / name / "0.parquet")
 
 
-def job(query: FlinkText, sources: Sequence[str], columns: Mapping[str, str], folder: Path) -> dict[str, Any]:
+def job(
+    query: FlinkText, streams: Sequence[str], sources: Sequence[str], columns: Mapping[str, str], folder: Path
+) -> dict[str, Any]:
     """Return the job of a query whose results, of columns with DuckDB's types, go into Parquet files."""
     shape = ", ".join(f"`{name}` {_TYPES.get(type_, type_)}" for name, type_ in columns.items())
     sink = f"CREATE TABLE results ({shape}) WITH ({_options(_files(folder / 'flink'))})"
@@ -147,6 +149,7 @@ def job(query: FlinkText, sources: Sequence[str], columns: Mapping[str, str], fo
         "statement": f"INSERT INTO results {query.text}",
         "checkpoints": str(folder / "flink-checkpoints"),
         "parallelism": READERS,
+        "streams": list(streams),
     }
 
 

@@ -265,7 +265,7 @@ def flink_job(query: Query, given: Input, known: duckdb.DuckDBPyConnection, fold
     assert query.flink is not None
     reference = query.flink.duckdb or query.reference
     columns = {name: str(type_) for name, type_, *_ in known.execute(f"DESCRIBE {reference}").fetchall()}
-    return beside_flink.job(query.flink, given.flink_sources(query), columns, folder)
+    return beside_flink.job(query.flink, query.streams, given.flink_sources(query), columns, folder)
 
 
 def _run_ours(query: Query, given: Input, folder: Path) -> Run:

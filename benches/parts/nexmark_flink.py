@@ -16,15 +16,16 @@ _KINDS = """count(*), count(*) FILTER (WHERE price < 10000),
 #: The bids of an auction while it is open: an interval join, with the exact times as a further condition.
 _OPEN = """SELECT a.id, a.seller, a.category, b.price, b.bidder, b.ms FROM auction AS a JOIN bid AS b
   ON a.id = b.auction AND b.ms BETWEEN a.ms AND a.ms + INTERVAL '20' SECOND AND b.`at` BETWEEN a.`at` AND a.expires"""
-_CLOSED = """SELECT id, {key}, max(price) AS final, window_start, window_end, window_time AS ended FROM TABLE(
-  SESSION(TABLE open_bids PARTITION BY id, {key}, DESCRIPTOR(ms), INTERVAL '20.001' SECOND))
-  GROUP BY id, {key}, window_start, window_end, window_time"""
+#: Keys of the group and of the session are the same: otherwise Flink corrects the groups. An auction has one seller.
+_CLOSED = """SELECT max({key}) AS {key}, max(price) AS final, window_time AS ended FROM TABLE(
+  SESSION(TABLE open_bids PARTITION BY id, DESCRIPTOR(ms), INTERVAL '20.001' SECOND))
+  GROUP BY id, window_start, window_end, window_time"""
 _OPEN_VIEW = f"CREATE VIEW open_bids AS {_OPEN}"
 
 
 def _closed(key: str) -> tuple[str, str]:
     """Return the views of closed auctions: the highest bid of each, and the time at which it is known."""
-    return _OPEN_VIEW, f"CREATE VIEW closed AS SELECT {key}, final, ended FROM ({_CLOSED.format(key=key)})"
+    return _OPEN_VIEW, f"CREATE VIEW closed AS {_CLOSED.format(key=key)}"
 
 
 _CHANNEL = "REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2)"
