@@ -26,6 +26,7 @@ from benches.parts.comparison import compare
 from benches.parts.dialects import Query
 from benches.parts.outcome import Disagreement
 from benches.parts.topics import fill
+from pyspark.errors import PySparkException
 
 from headrace.errors import HostFault
 from headrace.hosts.spark.starting.context import session_for
@@ -37,7 +38,6 @@ MEMORY = "4g"
 #: How much later the single rows are that close Spark's windows, and how many there are.
 _LATER_US = 2 * 86_400_000_000
 _TAILS = 4
-_NO_KAFKA = "has no Kafka source here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,16 @@ class Run:
 class Measured:
     """Rates in tuples per second and whole times in seconds, by system; `refusals` say why one has none."""
 
-    rates: Mapping[str, float]
-    seconds: Mapping[str, float]
-    refusals: Mapping[str, str]
-    batch_ms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    rates: dict[str, float]
+    seconds: dict[str, float]
+    refusals: dict[str, str]
+    batch_ms: dict[str, tuple[float, ...]]
+
+    def add(self, system: str, rate: float, run: Run | beside_flink.FlinkRun) -> None:
+        """Add the figures of a system."""
+        self.rates[system], self.seconds[system] = rate, run.seconds
+        if isinstance(run, Run):
+            self.batch_ms[system] = run.batch_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,36 +234,46 @@ def in_utc(schema: pa.Schema) -> pa.Schema:
 
 
 def measure(name: str, query: Query, place: Place) -> Measured:
-    """Run a query with Headrace, and with each peer that can; Disagreement if a result is wrong."""
-    given, peer = place.given, place.flink
-    rates: dict[str, float] = {}
-    seconds: dict[str, float] = {}
-    batch_ms: dict[str, tuple[float, ...]] = {}
-    refusals = {}
+    """Run a query with Headrace, and with each peer that can.
+
+    Disagreement if our result is wrong. A peer that fails or gives another result has no figures, and the reason.
+    """
+    given, measured = place.given, Measured({}, {}, {}, {})
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as directory, answers(given) as known:
         folder = Path(directory)
-        runs = {"ours": _run_ours(query, given, folder)}
+        ours = _run_ours(query, given, folder)
         check(f"{name} of Headrace", query.reference, known, sorted((folder / "ours").glob("*.parquet")))
-        if query.spark is None or given.broker is not None:
-            refusals["spark"] = query.refusal if query.spark is None else _NO_KAFKA
-        else:
-            runs["spark"] = _run_spark(query, given, folder)
-            check(f"{name} of Spark", query.reference, known, sorted((folder / "spark").glob("*.parquet")))
-        for system, run in runs.items():
-            rates[system], seconds[system] = run.rate(given.rows(query), given.batches), run.seconds
-            batch_ms[system] = run.batch_ms
-        if peer is None or query.flink is None:
-            refusals["flink"] = query.flink_refusal if peer is not None else "is not installed"
-        else:
-            theirs = peer.run(flink_job(query, given, known, folder))
-            check(f"{name} of Flink", query.flink.duckdb or query.reference, known, beside_flink.results(folder))
-            rate = theirs.rate(given.rows(query) * given.batches)
-            seconds["flink"] = theirs.seconds
-            if rate is None:
-                refusals["flink"] = "ended before its tuples were counted"
-            else:
-                rates["flink"] = rate
-    return Measured(rates, seconds, refusals, batch_ms)
+        measured.add("ours", ours.rate(given.rows(query), given.batches), ours)
+        for peer, run in (("spark", _with_spark), ("flink", _with_flink)):
+            try:
+                run(name, query, place, known, folder, measured)
+            except (HostFault, Disagreement, PySparkException) as error:
+                measured.refusals[peer] = f"fails: {str(error).splitlines()[0]}"
+    return measured
+
+
+def _with_spark(
+    name: str, query: Query, place: Place, known: duckdb.DuckDBPyConnection, folder: Path, measured: Measured
+) -> None:
+    given = place.given
+    if query.spark is None or given.broker is not None:
+        raise HostFault(query.refusal if query.spark is None else "no Kafka source here")
+    run = _run_spark(query, given, folder)
+    check(f"{name} of Spark", query.reference, known, sorted((folder / "spark").glob("*.parquet")))
+    measured.add("spark", run.rate(given.rows(query), given.batches), run)
+
+
+def _with_flink(
+    name: str, query: Query, place: Place, known: duckdb.DuckDBPyConnection, folder: Path, measured: Measured
+) -> None:
+    if place.flink is None or query.flink is None:
+        raise HostFault("not installed" if place.flink is None else query.flink_refusal)
+    run = place.flink.run(flink_job(query, place.given, known, folder))
+    check(f"{name} of Flink", query.flink.duckdb or query.reference, known, beside_flink.results(folder))
+    rate = run.rate(place.given.rows(query) * place.given.batches)
+    if rate is None:
+        raise HostFault("it ended before its tuples were counted")
+    measured.add("flink", rate, run)
 
 
 def flink_job(query: Query, given: Input, known: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, Any]:
