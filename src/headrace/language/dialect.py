@@ -31,7 +31,7 @@ from headrace.language.read.window_functions import (
     read_window_call,
 )
 from headrace.language.read.windows import read_window
-from headrace.language.read.within_group import without_within_group
+from headrace.language.read.within_group import without_ignore_nulls, without_within_group
 from headrace.language.reader import SPELLED, no_type, span_of
 from headrace.language.size import check_written
 from headrace.language.syntax.clauses import EmitClause, FollowingClause, MannerClause, PaceClause, TemporalClause
@@ -354,6 +354,7 @@ def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
     if not isinstance(trees[0], exp.Query):
         raise SyntaxFault("expected SELECT", span=span_of(tokens_[0]))
     without_within_group(trees[0])
+    without_ignore_nulls(trees[0])
     for select in list(trees[0].find_all(exp.Select)):
         place_window(select)
     if emit is not None:

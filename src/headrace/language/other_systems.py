@@ -261,7 +261,7 @@ FUNCTIONS = {
     "firstever": "write first(x)",
     "prev": _PREVIOUS,
     "prior": _PREVIOUS,
-    "histogram": "write count(*) with GROUP BY x",
+    "histogram_numeric": "write histogram(width_bucket(x, 0, 100, 10)), or count(*) with GROUP BY",
     "generate_series": "FROM GENERATOR (rate 10, ...) makes a stream of numbers",
     "sequence": "FROM GENERATOR (rate 10, ...) makes a stream of numbers",
     "uuid": "values are not generated in queries: results must be the same after a restart",

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from headrace.model.expressions.expression import Expr
 from headrace.model.fold import Fold
+from headrace.model.python_target import is_python_target
 from headrace.model.types import DataType
 
 
@@ -125,6 +126,18 @@ class Extent(Struct, frozen=True):
     span: int | None = None
     rows: int | None = None
     by: tuple[Expr, ...] = ()
+
+
+#: Aggregates whose partials hold values.
+_KEEPING = (
+    "percentile", "percentile_disc", "mode", "collect_list", "collect_set", "fold", "histogram", "skewness", "kurtosis",
+)  # fmt: skip
+
+
+def keeps_values(call: AggregateCall) -> bool:
+    """Return whether what is kept for a call grows with the number of values."""
+    function = call.function
+    return function in _KEEPING or function.endswith("_distinct") or is_python_target(function)
 
 
 def of_nothing(call: AggregateCall) -> int | list[object] | None:

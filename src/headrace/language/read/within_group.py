@@ -1,4 +1,4 @@
-"""Reads aggregates with WITHIN GROUP (ORDER BY x) as those that take x as an argument."""
+"""Reads aggregates with WITHIN GROUP (ORDER BY x) or IGNORE NULLS as those that take an argument more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from headrace.errors import NotSupported, Span
 
+_ENDS = ("first", "last", "first_value", "last_value", "any_value")
 _HINT = "write percentile_cont(0.9) WITHIN GROUP (ORDER BY x), percentile(x, 0.9) or mode(x)"
 
 
@@ -32,6 +33,18 @@ def without_within_group(tree: exp.Expr) -> None:
             fractions = [_complement(fractions[0])]
         call.set("expressions", [term.this, *fractions])
         node.replace(call)
+
+
+def without_ignore_nulls(tree: exp.Expr) -> None:
+    """Write first(x) IGNORE NULLS, and first(x IGNORE NULLS), as first(x, true)."""
+    for node in list(tree.find_all(exp.IgnoreNulls, exp.RespectNulls)):
+        inside = isinstance(node.parent, exp.Anonymous)
+        call = node.parent if inside else node.this
+        if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1 or call.name.lower() not in _ENDS:
+            continue  # the binder says what is wrong
+        if isinstance(node, exp.IgnoreNulls):
+            call.append("expressions", exp.true())
+        node.replace(node.this)
 
 
 def _complement(fraction: exp.Expr) -> exp.Expr:

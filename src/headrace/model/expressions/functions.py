@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from headrace.model.decimals import arithmetic_type, mean_type, operands, rounded_type, sum_type
 from headrace.model.expressions import nested_functions as nested
-from headrace.model.types import ArrayType, DataType, DecimalType, Type, common_type, has_map, is_nested
+from headrace.model.types import ArrayType, DataType, DecimalType, MapType, Type, common_type, has_map, is_nested
 
 Typing = Callable[[Sequence[DataType]], DataType | None]
 
@@ -416,14 +416,30 @@ def _same(types: Sequence[DataType]) -> DataType | None:
     return None if any(map(is_nested, types)) else types[0]
 
 
+def _itself(types: Sequence[DataType]) -> DataType | None:
+    return types[0]
+
+
+def _of_other(types: Sequence[DataType]) -> DataType | None:
+    return None if is_nested(types[1]) else types[0]
+
+
+def _counted_once(types: Sequence[DataType]) -> DataType | None:
+    return None if has_map(types[0]) else Type.BIGINT
+
+
+def _histogram(types: Sequence[DataType]) -> DataType | None:
+    return None if is_nested(types[0]) or types[0] is Type.NULL else MapType(types[0], Type.BIGINT)
+
+
 #: Aggregates skip NULL except `first` and `last`; over nothing but NULL they give NULL, counts 0. `count` takes 0 or 1
 #: argument.
 AGGREGATES: dict[str, Function] = {
     "count": Function(0, 1, _fixed(_I, "any"), "number of rows, or of values that are not NULL"),
     "sum": Function(1, 1, _numeric_sum, "BIGINT of integers, DECIMAL with ten more digits of DECIMALs, else DOUBLE"),
     "avg": Function(1, 1, _mean, "mean; of DECIMALs a DECIMAL with four more digits"),
-    "min": Function(1, 1, _same, "least value"),
-    "max": Function(1, 1, _same, "greatest value"),
+    "min": Function(1, 1, _same, "least value; of nested values write min_by(x, y)"),
+    "max": Function(1, 1, _same, "greatest value; of nested values write max_by(x, y)"),
     "stddev": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
     "variance": Function(1, 1, _fixed(_D, "number"), "of the sample; NULL below two values"),
     "var_pop": Function(1, 1, _fixed(_D, "number"), "variance of the values themselves"),
@@ -433,7 +449,7 @@ AGGREGATES: dict[str, Function] = {
     "corr": Function(
         2, 2, _fixed(_D, "number"), "correlation of pairs; NULL below two, or if one of them never varies"
     ),
-    "count_distinct": Function(1, 1, _fixed(_I, "plain"), "number of different values that are not NULL"),
+    "count_distinct": Function(1, 1, _counted_once, "number of different values that are not NULL"),
     "approx_count_distinct": Function(1, 2, _fixed(_I, "plain", "number"), "the same; the result is exact"),
     "sum_distinct": Function(1, 1, _numeric_sum, "sum of the different values"),
     "avg_distinct": Function(1, 1, _mean, "mean of the different values"),
@@ -444,15 +460,24 @@ AGGREGATES: dict[str, Function] = {
         2, 3, _first_number, "the least value that reaches the fraction, in its own type; the result is exact"
     ),
     "mode": Function(1, 1, _same, "the most frequent value; of several the least"),
-    "max_by": Function(2, 2, _same, "max_by(x, y): x where y is greatest; of several the least x, NULL before all"),
-    "min_by": Function(2, 2, _same, "min_by(x, y): x where y is least; of several the least x, NULL before all"),
+    "max_by": Function(2, 2, _of_other, "max_by(x, y): x where y is greatest; of several the least x, NULL before all"),
+    "min_by": Function(2, 2, _of_other, "min_by(x, y): x where y is least; of several the least x, NULL before all"),
     "collect_list": Function(1, 1, nested.collected, "an ARRAY of the values, in the order of time, then of value"),
     "collect_set": Function(1, 1, nested.collected_once, "an ARRAY of the different values, in ascending order"),
     "string_agg": Function(1, 2, nested.joined, "string_agg(s, separator): the texts in the order of time, one text"),
+    "histogram": Function(1, 1, _histogram, "how often each value occurs: a MAP from values to counts"),
+    "skewness": Function(1, 1, _fixed(_D, "number"), "how lopsided the values are; NULL if they do not vary"),
+    "kurtosis": Function(
+        1, 1, _fixed(_D, "number"), "how heavy the ends are, 0 for a normal distribution; NULL if values do not vary"
+    ),
+    "product": Function(1, 1, _fixed(_D, "number"), "product of the values, as DOUBLE"),
+    "bit_and": Function(1, 1, _fixed(_I, "integer"), "the bits that all values have"),
+    "bit_or": Function(1, 1, _fixed(_I, "integer"), "the bits that one of the values has"),
+    "bit_xor": Function(1, 1, _fixed(_I, "integer"), "the bits that an odd number of values has"),
     "bool_and": Function(1, 1, _fixed(_B, _B), "true if all values are"),
     "bool_or": Function(1, 1, _fixed(_B, _B), "true if one of the values is"),
     "first": Function(
-        1, 1, _same, "value of the earliest row, NULL included; ties by arrival, of a derived stream the least value"
+        1, 1, _itself, "value of the earliest row, NULL included; ties by arrival, of a derived stream the least value"
     ),
     "shed_error": Function(
         0,
@@ -461,9 +486,15 @@ AGGREGATES: dict[str, Function] = {
         "how far count(*) is likely to be off, as a share of it, because tuples were shed by chance; else 0",
     ),
     "last": Function(
-        1, 1, _same, "value of the latest row, NULL included; ties by arrival, of a derived stream the greatest value"
+        1, 1, _itself, "value of the latest row, NULL included; ties by arrival, of a derived stream the greatest value"
     ),
 }
+
+#: Aggregates that the binder writes as an expression of others.
+OTHER_AGGREGATES = (
+    "count_if", "regr_count", "regr_avgx", "regr_avgy", "regr_sxx", "regr_syy", "regr_sxy", "regr_slope",
+    "regr_intercept", "regr_r2",
+)  # fmt: skip
 
 #: Aggregates that the binder writes as another one.
 COMPUTED_BY = {

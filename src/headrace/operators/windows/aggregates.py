@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import polars as pl
 
@@ -23,39 +23,12 @@ from headrace.model.window import AggregateCall
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.windows.exact_sums import exact_of_lists, exact_result, exact_sums
 from headrace.operators.windows.folds import fold_lists
+from headrace.operators.windows.kept_values import histogram, moment, of_different_rows
+from headrace.operators.windows.parts import Part, Split, distinct, gathered, values
 from headrace.operators.windows.user_aggregates import UserAggregate, load
 
-#: Functions whose partials hold values.
-_KEEPING = (
-    "count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode", "collect_list",
-    "collect_set", "fold",
-)  # fmt: skip
 #: GroupKeys of a group: the output name of each and the expression that computes it.
 GroupKeys: TypeAlias = tuple[tuple[str, Expr], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One column of a partial: how it comes from raw rows, and from other partials."""
-
-    name: str
-    fold: pl.Expr
-    merge: pl.Expr
-    #: Python work that turns the column of lists which `fold` or `merge` gathered into the part; users' aggregates
-    #: only.
-    folded: Callable[[pl.Series], pl.Series] | None = None
-    merged: Callable[[pl.Series], pl.Series] | None = None
-    #: Says what the part is where many overlapping slices have a faster way than `fold`, and of which column.
-    kind: Literal["rows", "count", "sum", "min", "max", "first", "last"] | None = None
-    arg: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The parts of one call and its final value over them."""
-
-    parts: tuple[Part, ...]
-    final: pl.Expr
 
 
 @dataclass(slots=True)
@@ -154,12 +127,7 @@ class Aggregates:
 
 def _columns(call: AggregateCall) -> tuple[Expr, ...]:
     """Return the further arguments that are computed for each tuple; the fraction of a percentile is not."""
-    return () if call.function in ("percentile", "percentile_disc") else call.more
-
-
-def keeps_values(call: AggregateCall) -> bool:
-    """Return whether the partials of a call grow with the number of values."""
-    return call.function in _KEEPING or is_python_target(call.function)
+    return () if call.function.startswith("percentile") else call.more
 
 
 def split(call: AggregateCall, arg: str, *others: str) -> Split:
@@ -198,32 +166,40 @@ def split(call: AggregateCall, arg: str, *others: str) -> Split:
         case "covar_pop" | "covar_samp" | "corr":
             return _covariance(call.function, arg, other)
         case "count_distinct":
-            part = _distinct(arg)
+            part = distinct(arg)
             return Split((part,), pl.col(part.name).list.len())
         case "sum_distinct" | "avg_distinct" if isinstance(call.type, DecimalType):
-            part = _distinct(arg)
+            part = distinct(arg)
             return Split((part,), exact_of_lists(pl.col(part.name), call))
         case "sum_distinct" | "avg_distinct":
-            part = _distinct(arg)
-            values = pl.col(part.name).list.eval(pl.element().cast(call.type.polars))
-            combined = values.list.sum() if call.function == "sum_distinct" else values.list.mean()
+            part = distinct(arg)
+            numbers = pl.col(part.name).list.eval(pl.element().cast(call.type.polars))
+            combined = numbers.list.sum() if call.function == "sum_distinct" else numbers.list.mean()
             return Split((part,), pl.when(pl.col(part.name).list.len() > 0).then(combined))
         case "percentile" | "percentile_disc":
             return _percentile(call, arg)
         case "mode":
-            part = _values(arg)
+            part = values(arg)
             return Split((part,), pl.col(part.name).list.eval(pl.element().mode()).list.sort().list.first())
         case "collect_list":
             return _collected(arg)
         case "collect_set":
-            part = _distinct(arg)
+            part = distinct(arg)
             return Split((part,), pl.col(part.name).list.sort())
         case "fold":
             return _folded(call, arg, others)
         case "max_by" | "min_by":
-            return _of_extreme(call.function, arg, other)
+            return _of_extreme(call.function, arg, *others)
         case "first" | "last":
-            return _extreme(arg, call.function)
+            return _extreme(arg, call.function, *others)
+        case "histogram":
+            return histogram(arg, call.type)
+        case "skewness" | "kurtosis":
+            return moment(call.function, arg)
+        case "bit_and" | "bit_or" | "bit_xor" | "product":
+            return _combined(call, arg)
+        case function if function.endswith("_distinct"):
+            return _of_different(call, (arg, *others))
         case _:
             return _user(call, arg)
 
@@ -259,36 +235,21 @@ def _unless_empty(count: Part, value: pl.Expr) -> pl.Expr:
     return pl.when(pl.col(count.name) > 0).then(value)
 
 
-def _distinct(arg: str) -> Part:
-    name = f"{arg}_distinct"
-    return Part(
-        name,
-        pl.col(arg).drop_nulls().unique(maintain_order=True),
-        pl.col(name).explode(empty_as_null=False, keep_nulls=False).unique(maintain_order=True),
-    )
-
-
-def _values(arg: str) -> Part:
-    """Keep all values, as a list."""
-    name = f"{arg}_values"
-    return Part(name, pl.col(arg).drop_nulls(), pl.col(name).explode(empty_as_null=False, keep_nulls=False))
-
-
 def _collected(arg: str) -> Split:
     """Keep all values with their times, and return them in the order of time, then of value: however they came."""
     name = f"{arg}_collected"
     row = pl.struct(pl.col(TS).alias("ts"), pl.col(arg).alias("value"))
     fold = row.filter(pl.col(arg).is_not_null())
-    merge = pl.col(name).explode(empty_as_null=False, keep_nulls=False)
+    merge = gathered(name)
     return Split((Part(name, fold, merge),), pl.col(name).list.sort().list.eval(pl.element().struct.field("value")))
 
 
-def _folded(call: AggregateCall, present: str, values: Sequence[str]) -> Split:
+def _folded(call: AggregateCall, present: str, columns: Sequence[str]) -> Split:
     """Keep the values of tuples that count, and their times; run the steps of an aggregate in SQL at the end."""
-    names = [f"{present}_{value}_kept" for value in (TS, *values)]
+    names = [f"{present}_{column}_kept" for column in (TS, *columns)]
     parts = tuple(
-        Part(name, pl.col(value).filter(pl.col(present)), pl.col(name).explode(empty_as_null=False, keep_nulls=False))
-        for name, value in zip(names, (TS, *values), strict=True)
+        Part(name, pl.col(column).filter(pl.col(present)), gathered(name))
+        for name, column in zip(names, (TS, *columns), strict=True)
     )
     fold, type_ = call.fold, call.type
     assert fold is not None
@@ -296,7 +257,7 @@ def _folded(call: AggregateCall, present: str, values: Sequence[str]) -> Split:
     def finish(lists: pl.Series) -> pl.Series:
         returned = fold_lists([lists.struct.field(name) for name in names], fold)
         collects = isinstance(type_, ArrayType)
-        results = [values if collects else values[-1] if values else None for values in returned]
+        results = [result if collects else result[-1] if result else None for result in returned]
         return pl.Series(lists.name, results, dtype=type_.polars)
 
     return Split(parts, pl.struct(names).map_batches(finish, return_dtype=type_.polars, is_elementwise=True))
@@ -304,7 +265,7 @@ def _folded(call: AggregateCall, present: str, values: Sequence[str]) -> Split:
 
 def _percentile(call: AggregateCall, arg: str) -> Split:
     """Interpolate between the two values nearest to a fraction of all, or take the first that reaches it."""
-    part, (fraction,) = _values(arg), call.more
+    part, (fraction,) = values(arg), call.more
     share = float(fraction.value or 0.0) if isinstance(fraction, Constant) else 0.0
     ordered = pl.col(part.name).list.sort()
     count = ordered.list.len().cast(pl.Int64)
@@ -318,16 +279,21 @@ def _percentile(call: AggregateCall, arg: str) -> Split:
     return Split((part,), pl.when(low == high).then(low).otherwise(between))
 
 
-def _of_extreme(function: str, arg: str, other: str) -> Split:
-    """Return the value where another is greatest (least); of several the least value, NULL before all."""
+def _of_extreme(function: str, arg: str, other: str, place: str | None = None) -> Split:
+    """Return the value where another is greatest (least); of several the least value, NULL before all.
+
+    Values that have no order of their own, such as lists, have a place among each other.
+    """
     name = f"{arg}_{other}_{function}"
     known, falling = pl.col(other).is_not_null(), [function == "max_by", False]
-    row = pl.struct(pl.col(other).alias("by"), pl.col(arg).alias("value")).filter(known)
-    fold = row.sort_by(pl.col(other).filter(known), pl.col(arg).filter(known), descending=falling, nulls_last=False)
-    by, value = (pl.col(name).struct.field(part) for part in ("by", "value"))
+    columns = {"by": other, "value": arg} | ({"place": place} if place else {})
+    row = pl.struct(pl.col(column).alias(field) for field, column in columns.items()).filter(known)
+    order = [pl.col(other), pl.col(place or arg)]
+    fold = row.sort_by([key.filter(known) for key in order], descending=falling, nulls_last=False)
+    by, tie = (pl.col(name).struct.field(part) for part in ("by", "place" if place else "value"))
     kept = pl.col(name).filter(by.is_not_null())
     merge = kept.sort_by(
-        by.filter(by.is_not_null()), value.filter(by.is_not_null()), descending=falling, nulls_last=False
+        by.filter(by.is_not_null()), tie.filter(by.is_not_null()), descending=falling, nulls_last=False
     )
     return Split((Part(name, fold.first(), merge.first()),), pl.col(name).struct.field("value"))
 
@@ -377,17 +343,64 @@ def _variance(arg: str, shape: Callable[[pl.Expr], pl.Expr], *, fewer: int = 1) 
     return Split(parts, pl.when(n > fewer).then(shape(m2 / (n - fewer))))
 
 
-def _extreme(arg: str, function: str) -> Split:
-    """Return the row that comes first or last by timestamp, arrival, value; NULL before all values."""
-    name = f"{arg}_{function}"
-    row = pl.struct(pl.col(TS).alias("ts"), pl.col(SEQ).alias("seq"), pl.col(arg).alias("value"))
-    raw = row.sort_by(TS, SEQ, arg, nulls_last=False)
-    kept = pl.col(name).sort_by(*(pl.col(name).struct.field(part) for part in ("ts", "seq", "value")), nulls_last=False)
-    if function == "first":
+def _extreme(arg: str, function: str, counts: str | None = None, place: str | None = None) -> Split:
+    """Return the row that comes first or last by timestamp, arrival, value; NULL before all values.
+
+    Of rows that count, if not all do. Values that have no order of their own have a place among each other.
+    """
+    name = "_".join([arg, *filter(None, (counts, place)), function])
+    columns = {"ts": TS, "seq": SEQ, "value": arg} | ({"place": place} if place else {})
+    row = pl.struct(pl.col(column).alias(field) for field, column in columns.items())
+    order = [pl.col(TS), pl.col(SEQ), pl.col(place or arg)]
+    if counts is not None:
+        row, order = row.filter(pl.col(counts)), [key.filter(pl.col(counts)) for key in order]
+    raw = row.sort_by(order, nulls_last=False)
+    there = pl.col(name).filter(pl.col(name).struct.field("ts").is_not_null())
+    fields = ("ts", "seq", "place" if place else "value")
+    kept = there.sort_by([there.struct.field(part) for part in fields], nulls_last=False)
+    if counts is not None or place is not None:
+        ends = (raw.first(), kept.first()) if function == "first" else (raw.last(), kept.last())
+        part = Part(name, *ends)
+    elif function == "first":
         part = Part(name, raw.first(), kept.first(), kind="first", arg=arg)
     else:
         part = Part(name, raw.last(), kept.last(), kind="last", arg=arg)
     return Split((part,), pl.col(name).struct.field("value"))
+
+
+def _combined(call: AggregateCall, arg: str) -> Split:
+    """Return the bits that all values have, one of them, or an odd number of them; or the product."""
+    name, count = f"{arg}_{call.function}", _count(arg)
+
+    def combine(column: str) -> pl.Expr:
+        x = pl.col(column).drop_nulls().cast(call.type.polars)
+        match call.function:
+            case "bit_and":
+                return x.bitwise_and()
+            case "bit_or":
+                return x.bitwise_or()
+            case "bit_xor":
+                return x.bitwise_xor()
+            case _:
+                return x.product()
+
+    return Split((count, Part(name, combine(arg), combine(name))), _unless_empty(count, pl.col(name)))
+
+
+def _of_different(call: AggregateCall, names: Sequence[str]) -> Split:
+    """Compute an aggregate of the different values, or rows of values, at the end."""
+    args = (call.arg, *_columns(call)) if call.arg is not None else ()
+    first, *more = (Column(str(i), arg.type) for i, arg in enumerate(args))
+    constants = call.more[len(more) :]
+    plain = AggregateCall("value", call.function.removesuffix("_distinct"), first, call.type, (*more, *constants))
+    aggregates = Aggregates((), (plain,))
+
+    def of_rows(rows: pl.DataFrame) -> pl.DataFrame:
+        read = aggregates.read(rows.with_columns(pl.lit(0, pl.Int64).alias(TS)), pl.col("group"))
+        partials = aggregates.fold(read, ["group"])
+        return partials.select("group").hstack(aggregates.finals(partials))
+
+    return of_different_rows(names, of_rows, call.type)
 
 
 def _user(call: AggregateCall, arg: str) -> Split:

@@ -7,7 +7,7 @@ import polars as pl
 
 from headrace.model.schema import SEQ, TS
 from headrace.operators.arrays import Array
-from headrace.operators.windows.aggregates import Part
+from headrace.operators.windows.parts import Part
 
 #: Beyond so many values in all slices together, sums of floats are differences of running sums.
 _MANY_VALUES = 50_000_000

@@ -12,7 +12,7 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
-from headrace.model.window import AggregateCall, Sliding
+from headrace.model.window import AggregateCall, Sliding, keeps_values
 from headrace.operators.arrays import greatest
 from headrace.operators.capabilities import Choose
 from headrace.operators.operator import Operator, State
@@ -21,7 +21,7 @@ from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import aggregation
-from headrace.operators.windows.aggregates import Aggregates, GroupKeys, keeps_values
+from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 from headrace.operators.windows.slices import first_within, firsts, fold_slices, group_numbers, merge_prefixes
 
 #: Timestamp of the first tuple that a group ever had; Int64.

@@ -14,12 +14,13 @@ from sqlglot import exp
 from headrace.catalog.definitions import Aggregate
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language.syntax.modifiers import modifier_of
-from headrace.model.expressions.expression import TRUE, Call, Case, Cast, Column, Expr, Literal, columns
+from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Cast, Column, Expr, Literal, columns
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import TS
-from headrace.model.types import ArrayType, DataType, Type, common_type
+from headrace.model.types import ArrayType, DataType, StructType, Type, common_type, is_nested
 from headrace.model.window import AggregateCall
+from headrace.plan.binding.composed_aggregates import COMPOSED, call_of, composed, is_listed
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.coerce import coerce
 from headrace.plan.binding.expressions.expression import ExpressionBinder
@@ -164,8 +165,10 @@ class Grouping:
                 span=place(node),
                 hint="aggregate in a sub-query, or write WDIFF, WRDIFF or WSLOPE",
             )
+        if name in COMPOSED or (call_of(node).expressions[1:] and name in _FRACTIONS and is_listed(call_of(node))):
+            return self._binder(self._column).bind(composed(name, node))
         condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
-        call = node.this if isinstance(node, exp.Filter) else node
+        call = call_of(node)
         if name == "string_agg":
             return self._joined(node, call)
         own = self._env.catalog.aggregate(call.name)
@@ -174,12 +177,12 @@ class Grouping:
         function, arg, more = self._argument(name, call)
         if own is not None and arg is not None:
             arg = _fitted(arg, own.arg, own.name, call)
-        if condition is not None:
-            if function in ("first", "last", "shed_error") or is_python_target(function):
-                ends = {"first": "min_by(x, at)", "last": "max_by(x, at)"}
-                other = f"write {ends[function]} FILTER (WHERE ...), or filter" if function in ends else "filter"
+        if function in _ENDS and arg is not None:
+            more = _counted(arg, more, condition)
+        elif condition is not None:
+            if function == "shed_error":
                 raise NotSupported(
-                    f"{call.name} cannot have FILTER", span=place(call), hint=f"{other} with WHERE or in a sub-query"
+                    f"{call.name} cannot have FILTER", span=place(call), hint="filter with WHERE or in a sub-query"
                 )
             if function in _COMPARING:  # a row does not count if what is compared is NULL
                 more = tuple(Case(((condition, expr),), None, expr.type) for expr in more)
@@ -187,6 +190,8 @@ class Grouping:
                 arg = Literal(1, Type.INT) if arg is None else arg
                 arg = Case(((condition, arg),), None, arg.type)
         type_ = self._type(name, function, arg, more, call)
+        if arg is not None and is_nested(arg.type) and function in (*_ENDS, "max_by", "min_by"):
+            more = (*(more or (TRUE,)), Call("to_json", (arg,), Type.STRING))  # among equals
         key = (function, more if arg is None else (arg, *more), type_)
         known = self._calls.get(key)
         if known is None:
@@ -248,13 +253,15 @@ class Grouping:
         distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
         if distinct:
             args = args[0].expressions
-            if name not in _WITH_DISTINCT:
+            if name not in AGGREGATES or name == "shed_error":
                 raise NotSupported(
                     f"{call.name} cannot have DISTINCT",
                     span=place(call),
-                    hint="count, sum, avg, min and max can; for others, aggregate a sub-query with SELECT DISTINCT",
+                    hint="aggregate a sub-query with SELECT DISTINCT",
                 )
-            name = _WITH_DISTINCT[name]
+            if name == "count" and len(args) > 1:
+                return "count_distinct", _whole_row([self._inner.bind(node) for node in args]), ()
+            name = _WITH_DISTINCT.get(name, name)
         counts_rows = name == "count" and not distinct and (not args or isinstance(args[0], exp.Star))
         if counts_rows and len(args) < 2:
             return "count", None, ()
@@ -268,16 +275,26 @@ class Grouping:
             return "count", None, ()
         if name in _FRACTIONS:
             further = [_fraction(further[0], args[1], name)] if further else [Literal(0.5, Type.DOUBLE)]
+        elif name in _ENDS and further and further[0] not in (TRUE, FALSE):
+            raise TypeFault(
+                f"{call.name} takes one value",
+                span=place(args[1]),
+                hint=f"write {call.name}(x) or {call.name}(x, true)",
+            )
         elif name == "approx_count_distinct":
             further = []  # the permitted error; there is none
-        return COMPUTED_BY.get(name, name), arg, tuple(further)
+        function = COMPUTED_BY.get(name, name)
+        if distinct and function in _ONCE:
+            function = f"{function}_distinct"
+        return function, arg, tuple(further)
 
     def _type(self, name: str, function: str, arg: Expr | None, more: tuple[Expr, ...], call: exp.Expr) -> DataType:
         if is_python_target(function):
             own = self._env.catalog.aggregate(call.name)
             assert own is not None
             return own.result
-        entry = AGGREGATES[name if name in COMPUTED_BY else function]
+        known = name if name in COMPUTED_BY else function
+        entry = AGGREGATES[known if known in AGGREGATES else known.removesuffix("_distinct")]
         types = [] if arg is None else [arg.type, *(expr.type for expr in more)]
         type_ = entry.typing(types)
         if type_ is None:
@@ -316,11 +333,20 @@ class Grouping:
 
 
 #: Aggregates of a value by another one, in which a row without the other does not count.
-_COMPARING = ("max_by", "min_by", "corr", "covar_pop", "covar_samp")
+_COMPARING = (
+    "max_by", "min_by", "corr", "covar_pop", "covar_samp", "corr_distinct", "covar_pop_distinct", "covar_samp_distinct",
+)  # fmt: skip
+#: Aggregates that take one row, and whose value may be NULL.
+_ENDS = ("first", "last")
+#: Aggregates that give something else if each value is taken once, and have no name for that.
+_ONCE = (
+    "stddev", "variance", "var_pop", "stddev_pop", "covar_samp", "covar_pop", "corr", "percentile", "percentile_disc",
+    "mode", "histogram", "skewness", "kurtosis", "product", "bit_xor",
+)  # fmt: skip
 #: The aggregate that takes each different value once.
 _WITH_DISTINCT = {
     "count": "count_distinct", "min": "min", "max": "max", "sum": "sum_distinct", "avg": "avg_distinct",
-    "bool_and": "bool_and", "bool_or": "bool_or", "collect_list": "collect_set", "collect_set": "collect_set",
+    "collect_list": "collect_set",
 }  # fmt: skip
 _S = Type.STRING
 #: What string_agg and its other names put between texts if nothing is written.
@@ -329,6 +355,24 @@ DEFAULT_SEPARATOR = {"string_agg": "", "listagg": "", "group_concat": ","}
 _FRACTIONS = ("median", "percentile", "percentile_disc", "approx_percentile")
 #: Which tuple of a window a profile takes what else is selected from.
 _END = {"old": "first", "new": "last"}
+
+
+def _counted(arg: Expr, more: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
+    """Return the condition under which a row counts for first or last; `more` says whether NULL does not."""
+    if more == (TRUE,):
+        known = Call("not", (Call("is_null", (arg,), Type.BOOLEAN),), Type.BOOLEAN)
+        condition = known if condition is None else Call("and", (condition, known), Type.BOOLEAN)
+    if condition is None:
+        return ()
+    return (Call("<=>", (condition, TRUE), Type.BOOLEAN),)
+
+
+def _whole_row(values: Sequence[Expr]) -> Expr:
+    """Return several values as one, which is NULL if one of them is."""
+    args = [part for i, value in enumerate(values) for part in (Literal(f"col{i}", Type.STRING), value)]
+    type_ = StructType(tuple((f"col{i}", value.type) for i, value in enumerate(values)))
+    branches = tuple((Call("is_null", (value,), Type.BOOLEAN), Literal(None, type_)) for value in values)
+    return Case(branches, Call("named_struct", tuple(args), type_), type_)
 
 
 def is_grouped(select: exp.Select, env: Environment, binder: ExpressionBinder) -> bool:
@@ -404,6 +448,7 @@ def _check_number(name: str, call: exp.Expr, args: list[exp.Expr]) -> None:
         )
     entry = AGGREGATES.get(name)
     least, most = (1, 1) if entry is None or name == "count" else (entry.least, entry.most or entry.least)
+    most = 2 if name in _ENDS else most  # first(x, true) leaves NULL out
     if name != "shed_error" and (not least <= len(args) <= most or any(isinstance(arg, exp.Star) for arg in args)):
         takes = (
             "one argument" if most == 1 else f"{least} arguments" if least == most else f"{least} to {most} arguments"

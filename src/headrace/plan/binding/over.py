@@ -14,9 +14,8 @@ from headrace.model.expressions.expression import Case, Column, Expr, Literal, s
 from headrace.model.expressions.expression import columns as columns_in
 from headrace.model.fold import FoldInsert, FoldReturn
 from headrace.model.frame import Frame, RangeFrame, RowsFrame
-from headrace.model.python_target import is_python_target
 from headrace.model.types import ArrayType, Type
-from headrace.model.window import AggregateCall
+from headrace.model.window import AggregateCall, keeps_values
 from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping
 from headrace.plan.binding.environment import Environment
@@ -36,10 +35,6 @@ _RANKINGS = ("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_
 _RENAMED = {"first_value": "first", "last_value": "last"}
 #: Most tuples before the current one in a frame of rows.
 _MOST_ROWS = 100_000
-_KEEPING = (
-    "count_distinct", "sum_distinct", "avg_distinct", "percentile", "percentile_disc", "mode", "collect_list",
-    "collect_set", "fold",
-)  # fmt: skip
 
 
 def overs_of(select: exp.Select) -> list[exp.Window]:
@@ -305,9 +300,7 @@ class _Frames:
             assert isinstance(value, Column)
             return Column(f"{value.name}_value", value.type)
         read = columns_in(value)
-        if frame.preceding is None and any(
-            known.function in _KEEPING or is_python_target(known.function) for known in self.calls if known.name in read
-        ):
+        if frame.preceding is None and any(keeps_values(known) for known in self.calls if known.name in read):
             raise UnboundedStateFault(
                 f"{call.function} over all tuples before would have to keep them forever",
                 span=place(call.node),

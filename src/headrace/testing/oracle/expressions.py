@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from functools import cmp_to_key
+from functools import cmp_to_key, reduce
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
+from msgspec import structs
 
 from headrace.errors import OperatorFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
@@ -17,7 +19,7 @@ from headrace.model.fold import Fold, FoldDelete, FoldInsert, FoldReturn, FoldSt
 from headrace.model.python_function import is_python_function, parse_function
 from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.schema import TS
-from headrace.model.types import ArrayType, DataType, DecimalType, Type
+from headrace.model.types import ArrayType, DataType, DecimalType, Type, is_nested
 from headrace.model.window import AggregateCall
 from headrace.testing.oracle import decimals
 from headrace.testing.oracle.functions import SCALARS
@@ -52,11 +54,13 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
         return 0.0  # nothing is shed here
     if call.arg is None:
         return len(rows)
+    if call.function in ("first", "last"):
+        counted = [row for row in rows if not call.more or value_of(call.more[0], row) is True]
+        return value_of(call.arg, counted[0 if call.function == "first" else -1]) if counted else None
+    plain = call.function.removesuffix("_distinct")
+    if plain != call.function and plain not in ("count", "sum", "avg"):
+        return aggregate_of(structs.replace(call, function=plain), _different_rows(call, rows))
     values = [value_of(call.arg, row) for row in rows]
-    if call.function == "first":
-        return values[0]
-    if call.function == "last":
-        return values[-1]
     if call.function == "fold":
         counted = [row for row, counts in zip(rows, values, strict=True) if counts is True]
         stamped = [(row.get(TS, 0), [value_of(expr, row) for expr in call.more]) for row in counted]
@@ -154,6 +158,16 @@ def _user_defined(function: str, values: Sequence[Any]) -> Any:
     return aggregate.finish(state)
 
 
+def _different_rows(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return one row of each different combination of arguments without NULL."""
+    kept: dict[Any, Mapping[str, Any]] = {}
+    for row in rows:
+        args = [value_of(arg, row) for arg in call.args]
+        if None not in args:
+            kept.setdefault(tuple(map(identity, args)), row)
+    return list(kept.values())
+
+
 def _sum(values: Sequence[Any], type_: DataType) -> Any:
     return wrap(sum(values)) if type_.is_integer else _float_sum(values)
 
@@ -224,6 +238,9 @@ def _by(sign: int) -> Callable[[list[tuple[Any, Any]], AggregateCall], Any]:
         by_type = call.more[0].type
         top = sorted((by for _, by in known), key=cmp_to_key(lambda x, y: -sign * compare(x, by_type, y, by_type)))[0]
         values = [value for value, by in known if compare(by, by_type, top, by_type) == 0]
+        if is_nested(call.arg.type):
+            kind = call.arg.type
+            return None if None in values else min(values, key=lambda x: SCALARS["to_json"]([x], [kind], Type.STRING))
         return None if None in values else _sorted(values, call.arg.type)[0]
 
     return best
@@ -242,6 +259,32 @@ def _covariance(pairs: list[tuple[Any, Any]], call: AggregateCall) -> float | No
         _float_sum([(x - mean_x) ** 2 for x, _ in known]) * _float_sum([(y - mean_y) ** 2 for _, y in known])
     )
     return None if spread == 0 else product / spread
+
+
+def _moment(power: int) -> Callable[[Sequence[Any], DataType], float | None]:
+    """Return the skewness (3) or the kurtosis (4) of values; None if they do not vary."""
+
+    def moment(values: Sequence[Any], type_: DataType) -> float | None:
+        mean = _float_sum(values) / len(values)
+        squares, powers = (_float_sum([(value - mean) ** n for value in values]) for n in (2, power))
+        if squares == 0:
+            return None
+        count = len(values)
+        skewness = math.sqrt(count) * powers / squares**1.5
+        return skewness if power == 3 else count * powers / squares**2 - 3
+
+    return moment
+
+
+def _bits(operation: Callable[[int, int], int]) -> Callable[[Sequence[Any], DataType], int]:
+    return lambda values, type_: reduce(operation, values)
+
+
+def _histogram(values: Sequence[Any], type_: DataType) -> dict[Any, int]:
+    counts: dict[Any, int] = {}
+    for value in _sorted(values, type_):
+        counts[value] = counts.get(value, 0) + 1
+    return counts
 
 
 _PAIRED: dict[str, Callable[[list[tuple[Any, Any]], AggregateCall], Any]] = {
@@ -273,4 +316,11 @@ _SUMMARIES: dict[str, Callable[[Sequence[Any], DataType], Any]] = {
     "sum_distinct": lambda values, type_: _sum(_different(values), type_),
     "avg_distinct": lambda values, type_: _avg(_different(values), type_),
     "mode": _mode,
+    "histogram": _histogram,
+    "skewness": _moment(3),
+    "kurtosis": _moment(4),
+    "product": lambda values, type_: math.prod(map(float, values)),
+    "bit_and": _bits(operator.and_),
+    "bit_or": _bits(operator.or_),
+    "bit_xor": _bits(operator.xor),
 }

@@ -148,6 +148,9 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
             choices += [("sum", total), ("avg", Type.DOUBLE), ("stddev", Type.DOUBLE), ("variance", Type.DOUBLE)]
             choices += [("var_pop", Type.DOUBLE), ("sum_distinct", total), ("avg_distinct", Type.DOUBLE)]
             choices += [("percentile", Type.DOUBLE), ("percentile_disc", field.type), ("covar_samp", Type.DOUBLE)]
+            choices += [("variance_distinct", Type.DOUBLE)]
+        if field.type.is_integer:
+            choices += [("bit_and", Type.BIGINT), ("bit_xor", Type.BIGINT)]
         function, type_ = draw(st.sampled_from(choices))
         star = function == "count" and draw(st.booleans())
         more: tuple[Expr, ...] = ()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import OperatorFault
-from headrace.model.expressions.expression import Column, Literal
+from headrace.model.expressions.expression import Cast, Column, Literal
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.schema import SEQ, TS
 from headrace.model.types import DataType, Type
@@ -50,9 +50,10 @@ def listed() -> Iterator[AggregateCall]:
             more = (
                 (Literal(0.5, Type.DOUBLE),) if name.startswith("percentile") else (X,) if function.least == 2 else ()
             )
-            type_ = function.typing([Type.DOUBLE] * max(1, function.least))
+            arg = Cast(X, Type.BIGINT) if name.startswith("bit_") else X
+            type_ = function.typing([arg.type] * max(1, function.least))
             assert type_ is not None
-            yield AggregateCall("a", name, X, type_, more)
+            yield AggregateCall("a", name, arg, type_, more)
 
 
 def test_every_listed_aggregate_can_be_split() -> None:

@@ -18,7 +18,7 @@ from headrace.language.size import terms_of
 from headrace.language.syntax.clauses import ImputeClause, impute_of
 from headrace.language.type_text import NESTED_NAMES, read_type
 from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Call, Case, Expr, Literal, chain
-from headrace.model.expressions.functions import AGGREGATES
+from headrace.model.expressions.functions import AGGREGATES, OTHER_AGGREGATES
 from headrace.model.python_function import function_name
 from headrace.model.time import parse_duration
 from headrace.model.types import DataType, DecimalType, Type, common_type
@@ -134,7 +134,7 @@ class ExpressionBinder:
         if own is not None:
             return f"python:{own.target}" if own.target else f"sql:{own.name}"
         name = ALIASES.get(node.name.lower(), node.name.lower())
-        return name if name in AGGREGATES or name == "count_if" else None
+        return name if name in AGGREGATES or name in OTHER_AGGREGATES else None
 
     def _binary(self, operator: str, node: exp.Expr) -> Expr:
         side = node.expression

@@ -32,7 +32,7 @@ ALIASES = {
     "approx_distinct": "approx_count_distinct", "every": "bool_and", "arg_max": "max_by", "arg_min": "min_by",
     "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance",
     "first_value": "first", "last_value": "last", "any_value": "first", "cardinality": "size", "array_size": "size",
-    "array_agg": "collect_list", "listagg": "string_agg", "group_concat": "string_agg",
+    "some": "bool_or", "array_agg": "collect_list", "listagg": "string_agg", "group_concat": "string_agg",
 }  # fmt: skip
 
 _CLOCK = ("now", "current_timestamp", "current_date", "current_time", "getdate", "localtimestamp", "curdate")
