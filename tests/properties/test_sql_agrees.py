@@ -33,6 +33,50 @@ QUERIES = [
         None,
     ),
     ("SELECT a.v AS x, b.v AS y FROM a FULL JOIN b ON a.k = b.k AND a.at = b.at", None),
+    *(
+        (f"SELECT k, v FROM a WHERE {negated}EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND {bounds})", None)
+        for negated, bounds in (
+            ("", "b.at BETWEEN a.at - INTERVAL 4 SECOND AND a.at"),
+            ("", "b.v > a.v AND b.at < a.at AND b.at > a.at - INTERVAL 9 SECOND"),
+            ("NOT ", "b.at BETWEEN a.at - INTERVAL 4 SECOND AND a.at"),
+            ("NOT ", "b.v < a.v AND b.at BETWEEN a.at - INTERVAL 2 SECOND AND a.at + INTERVAL 3 SECOND"),
+        )
+    ),
+    *(
+        (
+            f"SELECT k, v FROM a WHERE {ours}",
+            f"SELECT k, v FROM a WHERE {theirs} AND b.at BETWEEN a.at - INTERVAL 3 SECOND AND a.at)",
+        )
+        for ours, theirs in (
+            ("v IN (SELECT v FROM b [RANGE 3 SECONDS])", "v IN (SELECT v FROM b WHERE TRUE"),
+            (
+                "v < 6 AND (k, v) IN (SELECT k, v + 1 FROM b [RANGE 3 SECONDS] WHERE b.v > 2)",
+                "v < 6 AND EXISTS (SELECT * FROM b WHERE a.k = b.k AND a.v = b.v + 1 AND b.v > 2",
+            ),
+            (
+                "NOT EXISTS (SELECT * FROM b [RANGE 3 SECONDS] WHERE b.k = a.k)",
+                "NOT EXISTS (SELECT * FROM b WHERE b.k = a.k",
+            ),
+            (
+                "EXISTS (SELECT * FROM c [RANGE 9 SECONDS] WHERE c.k = a.k AND c.v = a.v) AND v IN "
+                "(SELECT v FROM b [RANGE 3 SECONDS])",
+                "EXISTS (SELECT * FROM c WHERE c.k = a.k AND c.v = a.v AND c.at BETWEEN a.at - INTERVAL 9 SECOND AND "
+                "a.at) AND v IN (SELECT v FROM b WHERE TRUE",
+            ),
+        )
+    ),
+    (
+        "SELECT a.k, a.v FROM a LEFT SEMI JOIN b ON a.k = b.k AND b.at BETWEEN a.at - INTERVAL 4 SECOND AND a.at "
+        "LEFT ANTI JOIN c ON a.k = c.k AND c.at BETWEEN a.at AND a.at + INTERVAL 1 SECOND",
+        "SELECT a.k, a.v FROM a SEMI JOIN b ON a.k = b.k AND b.at BETWEEN a.at - INTERVAL 4 SECOND AND a.at "
+        "ANTI JOIN c ON a.k = c.k AND c.at BETWEEN a.at AND a.at + INTERVAL 1 SECOND",
+    ),
+    (
+        "SELECT k, count(*) AS n FROM a WHERE v IN (SELECT v FROM b [RANGE 5 SECONDS]) GROUP BY k, TUMBLE(at, "
+        "INTERVAL '10' SECOND)",
+        f"SELECT k, n FROM (SELECT k, count(*) AS n, {_BUCKET} AS w FROM a WHERE v IN (SELECT v FROM b WHERE b.at "
+        "BETWEEN a.at - INTERVAL 5 SECOND AND a.at) GROUP BY k, w)",
+    ),
     (
         "SELECT a.v AS x, b.v AS y, c.v AS z FROM a JOIN b ON a.k = b.k AND a.at BETWEEN b.at - INTERVAL 3 SECOND "
         "AND b.at JOIN c ON b.k = c.k AND b.at - c.at BETWEEN INTERVAL '-4' SECOND AND INTERVAL 2 SECOND",

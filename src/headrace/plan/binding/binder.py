@@ -48,6 +48,7 @@ from headrace.plan.binding.pace import Part, paced
 from headrace.plan.binding.rank import bind_ranked, has_ranks
 from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
+from headrace.plan.binding.stream_membership import with_stream_memberships
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.top import bind_top, is_time_order, is_top
 from headrace.plan.binding.unnest import lift_generators
@@ -268,7 +269,7 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
         raise SyntaxFault("SELECT names no columns", span=place(select), hint="write * or columns")
     distinct = select.args.get("distinct")
     known = ExpressionBinder(Scope(()), env.catalog)
-    select = lift_generators(name_windows(select))
+    select = with_stream_memberships(lift_generators(name_windows(select)), env)
     select = expand_grouping_sets(select, lambda node: known.aggregate_name(node) is not None, item_name)
     if is_deduplication(select):
         return bind_deduplicated(select, env, _bind_select)

@@ -64,7 +64,7 @@ class Memberships:
 
     def bind(self, node: exp.In | exp.Exists | exp.Subquery) -> Expr:
         """Bind IN or EXISTS with a sub-query, or one that stands for a value, to the column that answers it."""
-        select = select_of_value(node, self._catalog) if isinstance(node, exp.Subquery) else _select(node)
+        select = select_of_value(node, self._catalog) if isinstance(node, exp.Subquery) else select_of(node)
         what = "a sub-query for a value" if isinstance(node, exp.Subquery) else "a sub-query of IN or EXISTS"
         table, relation, names = self._table(select, what)
         scope = Scope((relation, *self._scope.relations), self._scope.merged)
@@ -118,7 +118,10 @@ class Memberships:
             raise NotSupported(
                 f"{what} reads stored tables, and {name} is a {kind}",
                 span=place(item.this),
-                hint=_on_stream(name) if "value" in what else f"write a join: ... JOIN {name} [RANGE 1 MINUTE] ON ...",
+                hint=_on_stream(name)
+                if "value" in what
+                else "over a stream, it is a condition of its own in WHERE: WHERE x.price > 3 AND EXISTS (SELECT * "
+                f"FROM {name} [RANGE 5 MINUTES] WHERE {name}.id = x.id)",
             )
         if (window := window_of(item)) is not None:
             raise NotSupported(
@@ -191,7 +194,8 @@ def _sides_of(equality: Expr) -> tuple[Expr, Expr]:
     return mine, theirs if mine.type == theirs.type else coerce(theirs, mine.type)
 
 
-def _select(node: exp.In | exp.Exists) -> exp.Select:
+def select_of(node: exp.In | exp.Exists) -> exp.Select:
+    """Return the SELECT of a sub-query of IN or EXISTS, of one table or stream and with WHERE alone."""
     select = node.args["query"] if isinstance(node, exp.In) else node.this
     while isinstance(select, exp.Subquery):
         select = select.this

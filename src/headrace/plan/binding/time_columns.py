@@ -8,11 +8,16 @@ from headrace.catalog.definitions import Stream
 from headrace.language.dialect import parse_select, tokenize
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import Select
-from headrace.model.expressions.expression import Column
+from headrace.model.expressions.expression import Call, Column
+from headrace.model.types import Type
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.scope import ROWTIME
 from headrace.plan.nodes import Node
+
+#: The column of a left join that says that a partner is there, and the condition that it is not.
+FOUND = "is there"
+MISSING = Call("is_null", (Column(FOUND, Type.BOOLEAN),), Type.BOOLEAN)
 
 
 def time_columns(node: Node, env: Environment) -> frozenset[str]:
@@ -30,6 +35,8 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset(
                 name for name, expr in columns if expr == ROWTIME or (isinstance(expr, Column) and expr.name in known)
             )
+        case nodes.Filter(input=nodes.Join(kind="left") as join, predicate=predicate) if predicate == MISSING:
+            return time_columns(join.left, env)  # a tuple without a partner has its own timestamp
         case (
             nodes.Filter()
             | nodes.Condense()
