@@ -12,20 +12,24 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from benches.parts import load, soaking
 from benches.parts.soaking import Samples
-from benches.parts.trend import trend
+from benches.parts.trend import Trend, trend
 
 from headrace.experiments.experiment import Panel, Series
 
-#: Seconds between two files of a stream, and how many files stay: those of ten minutes, in case the machine is busy.
-INTERVAL, KEPT = 0.5, 1200
+#: Seconds between two files of a stream.
+INTERVAL = 0.5
+#: How long files stay, in seconds: in a long run longer, since the machine may be busy for a while.
+KEPT, KEPT_LONG, LONG = 120, 600, 1800
 #: Seconds between two samples.
 EVERY = 2.0
 #: The share of a run that is warm-up, and the most that it takes, in seconds.
 WARM_UP, LONGEST_WARM_UP = 0.35, 900.0
+#: Values with the seconds at which they were measured.
+Points: TypeAlias = list[tuple[float, float]]
 #: What is drawn: a title, and the quantities of the panel.
 _PANELS = (
     ("Memory (MB)", ("memory of driver (MB)", "memory of JVM (MB)", "memory of workers (MB)")),
@@ -66,7 +70,8 @@ def measure(folder: Path, seconds: float) -> Samples:
         while not (folder / soaking.BATCHES).exists() or not (folder / soaking.BATCHES).stat().st_size:
             _check(process.poll(), folder)
             time.sleep(0.1)
-        feeder = load.feed(folder / "data", 1, INTERVAL, keep=KEPT)  # no file goes before it can be read
+        kept = KEPT_LONG if seconds >= LONG else KEPT
+        feeder = load.feed(folder / "data", 1, INTERVAL, keep=round(kept / INTERVAL))  # none goes before it can be read
         began, clock = time.monotonic(), time.time()
         while (passed := time.monotonic() - began) < seconds:
             _check(process.poll(), folder)
@@ -86,16 +91,20 @@ def report(samples: Samples, seconds: float) -> dict[str, Any]:
     """Return the slope of each quantity after the warm-up, and whether it is zero within the error."""
     warm = min(seconds * WARM_UP, LONGEST_WARM_UP)
     rows = []
+    middle = warm + (seconds - warm) / 2
     for name, points in samples.after(warm).items():
-        slope = trend([at for at, _ in points], [value for _, value in points])
+        slope = _slope(points)
+        halves = [_slope(half) for half in _halves(points, middle)]
         rows.append(
             {
                 "case": name,
                 "ours": slope.level,
-                "unit": f"{slope.slope:+.3g}/h [{slope.low:+.3g}, {slope.high:+.3g}]",
+                "unit": f"{slope.slope:+.3g}/h [{slope.low:+.3g}, {slope.high:+.3g}]"
+                + "".join(f", {half.slope:+.3g}" for half in halves),
                 "slope": slope.slope,
                 "low": slope.low,
                 "high": slope.high,
+                "halves": [half.slope for half in halves],
                 "verdict": "met" if slope.slope <= 0 or slope.is_zero else "grows",
             }
         )
@@ -106,11 +115,22 @@ def report(samples: Samples, seconds: float) -> dict[str, Any]:
         "samples": samples.values,
         "panels": [_panel(title, names, samples, warm) for title, names in _PANELS],
         "notes": [
-            f"ours: the median; then growth per hour with its 95 % interval. The heap of the JVM is {soaking.HEAP}, "
+            "ours: the median; then growth per hour with its 95 % interval, and that of the first and the second half: "
+            f"what warms up slowly grows less in the second. The heap of the JVM is {soaking.HEAP}, "
             f"{1 / INTERVAL:.0f} files a second and stream, {len(soaking.FLAPPING)} queries change every "
             f"{soaking.FLAP_SECONDS:.0f} s."
         ],
     }
+
+
+def _slope(points: Points) -> Trend:
+    return trend([at for at, _ in points], [value for _, value in points])
+
+
+def _halves(points: Points, middle: float) -> list[Points]:
+    """Return what was measured before and after the middle of a run; nothing if one of them has no trend."""
+    halves = [[point for point in points if (point[0] < middle) == is_first] for is_first in (True, False)]
+    return halves if all(len({at for at, _ in half}) > 1 for half in halves) else []
 
 
 def _panel(title: str, names: tuple[str, ...], samples: Samples, warm: float) -> Panel:

@@ -1,6 +1,7 @@
 """The slope of the soak bench: it sees growth behind noise, and none where there is none."""
 
 import importlib
+import math
 import sys
 from pathlib import Path
 
@@ -56,8 +57,15 @@ def test_the_soak_bench_names_what_leaks_and_nothing_else(benches):
     for second, level in zip(HOUR, noise(2), strict=True):
         samples.add("memory of JVM (MB)", second, level)
         samples.add("descriptors of driver", second, 20 + second // 30)
+        samples.add("compiled code (MB)", second, 50 + 10 * math.log(1 + second))
     figures = benches("soak").report(samples, 3600)
     verdicts = {row["case"]: row["verdict"] for row in figures["rows"]}
-    assert verdicts == {"memory of JVM (MB)": "met", "descriptors of driver": "grows"}
-    leak = next(row for row in figures["rows"] if row["case"] == "descriptors of driver")
+    assert verdicts == {
+        "memory of JVM (MB)": "met",
+        "descriptors of driver": "grows",
+        "compiled code (MB)": "grows",
+    }
+    leak, warming = (row for row in figures["rows"] if row["verdict"] == "grows")
+    assert leak["halves"] == pytest.approx([120, 120], rel=0.1)
+    assert warming["halves"][1] < 0.7 * warming["halves"][0]
     assert leak["slope"] == pytest.approx(120, rel=0.1)

@@ -1,9 +1,14 @@
 """A micro-batch that Spark gave up is repeated after growing pauses, unless a person must look."""
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
 from headrace.control.decisions import GiveUp
 from headrace.errors import HeadraceError, HostFault, InternalError, OwnerFault, QueryError, SinkFault
+from headrace.hosts.host import file_fault
 from headrace.hosts.spark.supervisor import FAILURES, LONGEST_PAUSE, Again, Supervisor
 
 
@@ -47,6 +52,15 @@ def test_some_faults_do_not_pass_by_themselves(fault: HeadraceError) -> None:
     supervisor = Supervisor()
     supervisor.delivered()
     assert supervisor.failed(7, fault, is_ours=True) is None
+
+
+def test_a_disk_that_is_full_for_a_while_needs_no_person() -> None:
+    supervisor = Supervisor()
+    supervisor.delivered()
+    full = file_fault(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "state/progress.json"), Path("state"))
+    verdicts = [supervisor.failed(7, full, is_ours=True) for _ in range(FAILURES)]
+    assert [type(verdict) for verdict in verdicts] == [Again] * (FAILURES - 1) + [GiveUp]
+    assert full.message == "state/progress.json cannot be read or written: No space left on device"
 
 
 def test_a_fault_that_is_due_to_a_query_is_not_repeated() -> None:
