@@ -38,6 +38,7 @@ def test_a_crash_changes_no_result(history: History, root: Path) -> None:
     trials.power_cuts(3, random.Random(history.seed), share=0.3)  # `headrace bench crashes` cuts it after every step
     trials.full_disks(20, random.Random(history.seed))
     trials.flips(60, random.Random(history.seed))
+    trials.deletions(20, random.Random(history.seed))
     assert not tally.violations, "\n".join(map(str, tally.violations[:5]))
     assert tally.crashes > 600
 

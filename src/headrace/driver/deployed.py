@@ -21,8 +21,10 @@ from headrace.commands.tables import tables_in
 from headrace.connectors import make_source
 from headrace.connectors.connector import Source
 from headrace.connectors.spool import ExchangeSource, exchange_spool
+from headrace.driver.progress import read_progress
 from headrace.driver.rules.raising import feeders
 from headrace.engine.bounds.wakeup import upstream_sources
+from headrace.errors import HostFault
 from headrace.graph.graph import VertexId
 from headrace.graph.place import Placement, place
 from headrace.model.streams import base_stream, exchange_stream
@@ -85,6 +87,7 @@ class Deployments:
         self._known: dict[int, Deployed] = {}
         self._running = Running()
         self._repairs: tuple[Repair, ...] = ()
+        self._is_complete = False  # whether the log is known to hold all commands that were in force
 
     def at(self, commands: int) -> Deployed:
         """Return what is deployed after so many commands."""
@@ -113,8 +116,17 @@ class Deployments:
         return repairs
 
     def newest(self) -> Running:
-        """Return what is in force after all commands so far."""
-        return self.running(self.count())
+        """Return what is in force after all commands so far; raise a fault if some are lost that were in force."""
+        needed = 0 if self._is_complete else read_progress(self.directory).commands  # first: the log only grows
+        count = self.count()
+        if count < needed:
+            raise HostFault(
+                f"files are missing in {self.log.directory}: they hold {count} commands, and the last micro-batch had "
+                f"{needed}",
+                hint="restore the checkpoint folder from a copy",
+            )
+        self._is_complete = True
+        return self.running(count)
 
     def count(self) -> int:
         """Return how many commands there are."""

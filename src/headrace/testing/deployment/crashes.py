@@ -18,7 +18,7 @@ from typing import TypeAlias
 from headrace.errors import HeadraceError
 from headrace.testing.deployment.disk import Crashed, Image, SimulatedDisk
 from headrace.testing.deployment.essence import Essence, essence
-from headrace.testing.deployment.faults import flipped, killed, power_cuts
+from headrace.testing.deployment.faults import flipped, killed, power_cuts, without
 from headrace.testing.deployment.history import Execute, History, Position, Run, World, machine, results
 from headrace.testing.deployment.host import Tasks
 
@@ -177,6 +177,25 @@ class Trials:
 
     def flips(self, count: int, chance: random.Random) -> None:
         """Change one bit of one of our files while nothing runs: the results are right, or a fault says why not."""
+
+        def change(image: Image, path: str) -> Image:
+            return flipped(image, path, chance.randrange(8 * len(image.seen()[path])))
+
+        self._damage("flipped bit in", count, chance, change)
+
+    def deletions(self, count: int, chance: random.Random) -> None:
+        """Delete one of our files while nothing runs, in the same way.
+
+        Nothing but its name tells of a file with rows that wait, so these stay.
+        """
+
+        def change(image: Image, path: str) -> Image:
+            is_waiting = "/sources/" in path and path.endswith(".arrow")
+            return image if is_waiting else without(image, path)
+
+        self._damage("deleted", count, chance, change)
+
+    def _damage(self, what: str, count: int, chance: random.Random, change: Callable[[Image, str], Image]) -> None:
         for _ in range(count):
             moment = chance.choice(self._beginnings())
             ours = [
@@ -187,12 +206,12 @@ class Trials:
             if not ours:
                 continue
             path = chance.choice(ours)
-            image = flipped(moment.image, path, chance.randrange(8 * len(moment.image.seen()[path])))
+            image = change(moment.image, path)
             self.tally.crashes += 1
             self.tally.runs += 1
             why = self.recover(image, moment.position, World(self.recording.calls[: moment.calls]))
             if why is not None and not why.is_fault:
-                self._report(f"flipped bit in {path}", moment, why)
+                self._report(f"{what} {path}", moment, why)
 
     def crash(self, mode: str, moment: Moment, image: Image) -> None:
         """Recover from what a crash left."""

@@ -38,6 +38,13 @@ def flipped(image: Image, path: str, bit: int) -> Image:
     return Image({**content, path: bytes(data)})
 
 
+def without(image: Image, path: str) -> Image:
+    """Return the disk without a file that was deleted at rest."""
+    content = image.seen()
+    del content[path]
+    return Image(content)
+
+
 def _survived(change: Change, chance: random.Random) -> tuple[tuple[str, Content], ...] | None:
     """Return what is left of a change; None: nothing of it."""
     if chance.randrange(2):
