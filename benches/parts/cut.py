@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,7 +16,7 @@ class Cut(BaseException):
 
 @contextmanager
 def until_cut(figures: dict[str, Any]) -> Iterator[None]:
-    """Run the body until it ends or SIGINT or SIGTERM comes; then note that figures are missing."""
+    """Run the body until it ends, fails, or SIGINT or SIGTERM comes; then note that figures are missing."""
 
     def cut(number: int, frame: FrameType | None) -> None:
         raise Cut(signal.Signals(number).name)
@@ -25,6 +26,9 @@ def until_cut(figures: dict[str, Any]) -> Iterator[None]:
         yield
     except Cut as reason:
         figures["notes"].append(f"cut by {reason}: what comes after the last row was not measured")
+    except Exception as error:
+        traceback.print_exc()
+        figures["rows"].append({"case": f"{type(error).__name__}: {error}", "ours": None, "verdict": "failed"})
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

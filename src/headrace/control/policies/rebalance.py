@@ -26,6 +26,8 @@ PAUSE, STAY = 5 * SECOND, 30 * SECOND
 MOST_BYTES, MOST_PARCELS = 64 << 20, 256
 #: A move must be worth the work that it takes within so many micro-batches; a byte takes so many seconds.
 HORIZON, BYTE_SECONDS = 100, 3e-8
+#: Each of the two micro-batches of a move takes at most this share longer than usual, for half of that work.
+LONGER = 0.4
 
 
 class Processor(Struct, frozen=True):
@@ -152,7 +154,7 @@ class _Plan:
             load, group = -negative, self._look.groups[name]
             is_last = number + 1 == len(candidates) and not taken  # one that is too heavy is better than none
             bytes_ = _bytes(group, parcel)
-            if (taken + load > amount * 1.1 and not is_last) or self.bytes + bytes_ > MOST_BYTES:
+            if (taken + load > amount * 1.1 and not is_last) or not self._has_room(bytes_):
                 continue
             if sum(map(len, self.moves.values())) >= MOST_PARCELS:
                 break
@@ -163,6 +165,11 @@ class _Plan:
             self.moves.setdefault(name, {})[parcel] = bucket
         self.load += taken
         return taken > 0
+
+    def _has_room(self, bytes_: float) -> bool:
+        """Return whether a further parcel does not make the micro-batches too long, or is the only one."""
+        portion = self._look.period * LONGER / (BYTE_SECONDS / 2)
+        return self.bytes + bytes_ <= min(MOST_BYTES, portion if self.bytes else MOST_BYTES)
 
 
 def _choose(memory: Balance, look: Look) -> Move | None:

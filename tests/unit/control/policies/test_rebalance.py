@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headrace.control.policies.rebalance import (
+    BYTE_SECONDS,
     LASTING,
+    LONGER,
     MOST_BYTES,
     PAUSE,
     STAY,
@@ -108,11 +110,22 @@ def test_moves_pause_and_a_parcel_stays_for_a_while() -> None:
 
 def test_large_state_moves_in_parts_and_only_if_it_pays() -> None:
     loads = {0: 0.1, 2: 0.1, 4: 0.1, 6: 0.1, 8: 0.1, 1: 0.05}
-    move = decided(replace(look(loads, {0: 5.0 * MOST_BYTES / 2}), period=0.5))
+    move = decided(replace(look(loads, {0: 5.0 * MOST_BYTES / 2}), period=5.0))
     assert move is not None
     assert len(move.moves["g"]) == 2
     assert move.bytes <= MOST_BYTES
     assert decided(replace(look(loads, {0: float(MOST_BYTES)}), period=0.001)) is None
+
+
+def test_a_move_makes_a_micro_batch_longer_by_a_share_at_most_unless_it_is_one_parcel() -> None:
+    loads = {parcel: 0.09 if parcel % 2 == 0 else 0.0 for parcel in range(20)}
+    move = decided(replace(look(loads, {0: 3.9e7}), period=0.3))
+    assert move is not None
+    assert move.bytes * BYTE_SECONDS / 2 <= LONGER * 0.3
+    assert len(move.moves["g"]) == 2
+    alone = decided(replace(look(loads, {0: 4e8}), period=0.3))
+    assert alone is not None
+    assert len(alone.moves["g"]) == 1
 
 
 def test_nothing_moves_while_parcels_are_under_way_or_with_one_processor() -> None:
