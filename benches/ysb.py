@@ -37,9 +37,9 @@ VIEWS = Query(
       GROUP BY campaign_id, window(at, '10 seconds')""",
     flink=FlinkText(
         """SELECT campaign_id, count(*), window_end FROM TABLE(
-          TUMBLE(TABLE views, DESCRIPTOR(ms), INTERVAL '10' SECOND)) GROUP BY campaign_id, window_start, window_end""",
+          TUMBLE(TABLE viewed, DESCRIPTOR(ms), INTERVAL '10' SECOND)) GROUP BY campaign_id, window_start, window_end""",
         views=(
-            """CREATE VIEW views AS SELECT c.campaign_id, a.ms FROM (
+            """CREATE VIEW viewed AS SELECT c.campaign_id, a.ms FROM (
               SELECT ad_id, ms FROM ads WHERE event_type = 'view') AS a
               JOIN campaigns FOR SYSTEM_TIME AS OF a.ms AS c ON a.ad_id = c.ad_id""",
         ),

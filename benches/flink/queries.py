@@ -28,7 +28,6 @@ _SETTINGS = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
     "table.exec.mini-batch.size": "50000",
-    "table.optimizer.distinct-agg.split.enabled": "true",
     # results are exactly once, as those of Headrace and Spark
     "execution.checkpointing.interval": "10 s",
     "execution.checkpointing.mode": "EXACTLY_ONCE",

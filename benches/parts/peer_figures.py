@@ -132,14 +132,14 @@ def _rates(cases: Mapping[str, Any]) -> Iterable[Panel]:
     for kind, title in (("stateless", "without state"), ("stateful", "with state")):
         chosen = {name: case["rates"] for name, case in cases.items() if case["kind"] == kind}
         if chosen:
-            yield _bars(f"queries {title}", "1,000 tuples per second", chosen, 1e-3, log_y=True)
+            yield _bars(f"queries {title}", "1,000 tuples per second", chosen, 1e-3)
 
 
 def _times(commands: Mapping[str, Mapping[str, float]]) -> Panel:
     return _bars("as a command, with start-up", "seconds", commands, 1.0)
 
 
-def _bars(title: str, y: str, values: Mapping[str, Mapping[str, float]], unit: float, *, log_y: bool = False) -> Panel:
+def _bars(title: str, y: str, values: Mapping[str, Mapping[str, float]], unit: float) -> Panel:
     series = tuple(
         Series(
             name,
@@ -149,4 +149,4 @@ def _bars(title: str, y: str, values: Mapping[str, Mapping[str, float]], unit: f
         for system, name in _NAMES.items()
         if any(system in each for each in values.values())
     )
-    return Panel(title, "query", y, series, ticks=tuple(values), log_y=log_y)
+    return Panel(title, "query", y, series, ticks=tuple(values))
