@@ -149,7 +149,7 @@ class Size:
 
 
 #: The same three sizes for all benches of peers.
-QUICK, MEDIUM, FULL = Size(6, 50_000), Size(10, 200_000), Size(20, 250_000)
+QUICK, MEDIUM, FULL = Size(6, 50_000), Size(8, 250_000), Size(20, 250_000)
 
 
 def size_of(quick: bool, medium: bool) -> Size:
