@@ -11,12 +11,14 @@ class FlinkText:
     """A query for Flink SQL, and the views that it reads.
 
     `duckdb` gives the expected results if they are not those of the query for the others; `differs` then says how.
+    `undefined` is the share of rows that may differ, because Flink does not define them.
     """
 
     text: str
     views: tuple[str, ...] = ()
     duckdb: str | None = None
     differs: str = ""
+    undefined: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def whole_times(name: str, query: Query, given: Input) -> dict[str, float]:
                 peer.run(job)
             seconds["flink"] = time.perf_counter() - began
             reference = query.flink.duckdb or query.reference
-            check(f"{name} of Flink", reference, known, beside_flink.results(folder))
+            check(f"{name} of Flink", reference, known, beside_flink.results(folder), query.flink.undefined)
     return seconds
 
 

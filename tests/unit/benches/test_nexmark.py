@@ -77,6 +77,21 @@ def test_a_rate_is_that_of_the_second_half_of_the_input(nexmark: Any) -> None:
     assert theirs(9.0, ((1.0, 0), (2.0, 40))).rate(100) is None
 
 
+def test_rows_that_are_not_defined_may_differ_but_none_may_be_missing(nexmark: Any, tmp_path: Path) -> None:
+    import sys
+
+    import duckdb
+
+    check, disagreement = (getattr(sys.modules["benches.parts.beside_peers"], n) for n in ("check", "Disagreement"))
+    with duckdb.connect() as db:
+        for name, written in {"other": "FROM range(1, 11)", "fewer": "FROM range(9)"}.items():
+            db.execute(f"COPY ({written}) TO '{tmp_path / name}' (FORMAT parquet)")
+        check("q", "FROM range(10)", db, [tmp_path / "other"], 0.1)
+        for name, share in (("other", 0.0), ("other", 0.09), ("fewer", 0.5)):
+            with pytest.raises(disagreement):
+                check("q", "FROM range(10)", db, [tmp_path / name], share)
+
+
 def test_what_flink_refuses_is_told_with_its_reason(nexmark: Any) -> None:
     import sys
 
