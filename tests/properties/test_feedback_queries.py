@@ -110,7 +110,7 @@ def run(
                 engine.feedback(end, Feedback(Intent.ASSUMED, wanted))
             if when // 2 == number:  # these change nothing
                 engine.feedback(end, Feedback(Intent.DESIRED, wanted))
-                engine.feedback(end, Feedback(Intent.DEMANDED, wanted))
+                demand(engine, end, wanted)
         if number == restart:
             saved = {
                 name: {chunk: Page.decode(Page(frame).encode()).rows for chunk, frame in state.items()}
@@ -136,6 +136,14 @@ def run(
         for name, pages in engine.take_results().items():
             results.setdefault(name, []).extend(pages)
     return {name: pl.concat([one.rows for one in pages]) for name, pages in results.items()}
+
+
+def demand(engine: Engine, end: str, wanted: Pattern) -> None:
+    """Compare what is demanded with what all operators would give, whether it is needed or not."""
+    engine.feedback(end, Feedback(Intent.DEMANDED, wanted))
+    everything = [one.rows.filter(matches(wanted, one.rows)) for one in engine.results_now(end)]
+    answer = [one.rows for one in engine.take_partials()[end]]
+    assert sum(map(counted, answer), Counter[Any]()) == sum(map(counted, everything), Counter[Any]())
 
 
 def push(engine: Engine, stream: str, element: Element, luck: random.Random) -> None:

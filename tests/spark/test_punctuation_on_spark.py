@@ -1,10 +1,14 @@
-"""Records that end keys, on Spark: results come before the frontier, and marks survive kills and other buckets."""
+"""Records that end keys, on Spark: results come before the frontier, and marks survive kills and other buckets.
+
+So do demands for results that are not final, across an exchange.
+"""
 
 import datetime as dt
 import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
@@ -19,17 +23,20 @@ CREATE STREAM readings (at TIMESTAMP, segment INT, speed DOUBLE, done BOOLEAN) T
   PUNCTUATED BY done ON (segment) FROM FILES (path '{data}', format 'parquet');
 CREATE QUERY counts AS SELECT segment, count(*) AS n, window_end FROM readings [RANGE 10 SECONDS SLIDE 5 SECONDS]
   GROUP BY segment INTO FILES (path '{out}/counts', format 'parquet');
+CREATE QUERY totals AS SELECT n, count(*) AS m FROM counts [RANGE 1 HOUR] GROUP BY n
+  INTO FILES (path '{out}/totals', format 'parquet');
 CREATE QUERY late AS SELECT segment, speed FROM readings.late INTO FILES (path '{out}/late', format 'parquet');
 """
 FILES, SEGMENTS = 12, 20
-#: Runs a script until it is killed.
+#: Runs a script until it is killed, and demands results all the time.
 CHILD = """
 import sys
 from headrace.session import Session
 with Session(sys.argv[1], limit=220) as session:
     session.execute(open(sys.argv[2]).read())
     session.start()
-    session.wait(600)
+    while True:
+        session.execute("DEMAND totals WHERE n > 4")
 """
 
 
@@ -89,7 +96,12 @@ def test_marks_close_windows_early_and_survive_kills_and_other_buckets(tmp_path)
         until(lambda: len(rows(tmp_path / "out" / "counts")) > ended, session=session)
         early = rows(tmp_path / "out" / "counts")
         assert {row[0] for row in early} == set(range(1, SEGMENTS)), "the frontier is an hour behind"
+        totals = sorted(Counter(n for _, n, _ in expected_counts()).items())
+        (listing,) = session.execute("DEMAND totals WHERE TRUE")
+        assert sorted(row[:2] for row in listing.rows) == totals
+        assert rows(tmp_path / "out" / "totals") == [], "the final results come later"
         session.drain(90)
     assert rows(tmp_path / "out" / "counts") == expected_counts()
+    assert rows(tmp_path / "out" / "totals") == totals
     late = [(number, 2.0) for number in range(1, FILES)]
     assert rows(tmp_path / "out" / "late") == late

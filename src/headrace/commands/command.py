@@ -222,11 +222,19 @@ class SetPromises(Struct, frozen=True, tag="set_promises"):
     qos: Qos
 
 
+class SentPage(Struct, frozen=True):
+    """What an operator would still give a vertex of this bucket if its streams ended now."""
+
+    bucket: int
+    receive: VertexId
+    page: bytes
+
+
 class SendFeedback(Struct, frozen=True, tag="send_feedback"):
     """Apply feedback of a query's readers.
 
     `since` is the bound of its results at that time, `until` the bound that ends the feedback. The answer to a demand
-    carries its number.
+    carries its number. In later steps of a demand, there is what was `sent` by exchanges for it (`worker.demands`).
     """
 
     query: str
@@ -234,6 +242,8 @@ class SendFeedback(Struct, frozen=True, tag="send_feedback"):
     since: int
     until: int | None
     demand: int = 0
+    step: int = 0
+    sent: tuple[SentPage, ...] = ()
 
 
 class Cost(Struct, frozen=True):

@@ -26,6 +26,7 @@ from headrace.connectors.connector import RollingSink, Sink, StagingSink
 from headrace.connectors.kafka.publishing import Publish, PublishingSink
 from headrace.connectors.kinds import delete_staged
 from headrace.connectors.spool import Spooled, exchange_spool, stream_spool
+from headrace.driver.demands import going_on
 from headrace.driver.deployed import notes_in
 from headrace.driver.exchanges import clear_parts, parts_after
 from headrace.driver.failed_results import FailedResults
@@ -41,6 +42,7 @@ from headrace.driver.totals import Totals
 from headrace.engine.clock import Clock, SystemClock
 from headrace.engine.statistics import SentStatistics, Statistics, greatest
 from headrace.errors import HeadraceError, HostFault, OwnerFault, SinkFault
+from headrace.graph.graph import VertexId
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
@@ -82,6 +84,9 @@ class Delivery:
         self.watchers: list[Callable[[Moment], None]] = []  # called after each micro-batch; they only keep references
         self.bounds: dict[str, int] = {}  # of the ends of the graph
         self.demanded: dict[int, Sequence[Page]] = {}  # answers to the newest demands, by number
+        self.on_the_way: dict[int, dict[VertexId, list[Page]]] = {}  # what demands send by exchanges
+        self.unanswered: frozenset[int] = frozenset()  # demands that need another micro-batch
+        self.refused: set[int] = set()  # demands that send too much
         self.commands = 0  # in force in the last micro-batch
         self.reactions = Reactions(directory, threads=threads)
         self.publish: Publish | None = None  # lets tasks send results; None: this process does
@@ -189,6 +194,8 @@ class Delivery:
         self._report_shed(batch, reports, running)
         # the statistics come last: a tuple that is counted has its results
         self._count(batch, reports, running, results, failed, milliseconds, arrived.sent)
+        self.on_the_way = arrived.on_the_way
+        self.unanswered = frozenset() if ended else frozenset(demand.demand for demand in going_on(reports))
         self.reports, self.commands = reports, running.commands
         if ended:
             self.reactions.outbox.settle()

@@ -18,6 +18,7 @@ from headrace.model.patterns.pattern import Pattern, matches
 from headrace.operators.spec import Order
 from headrace.operators.specs import Limit, OrderedJoin, OrderedUnion, Output, Reorder
 from headrace.worker.bundles import unbundled
+from headrace.worker.demands import taken_apart
 from headrace.worker.wire import Kind, Report, Row, decode_page, decode_report
 
 
@@ -28,6 +29,7 @@ class Arrived:
     pages: dict[VertexId, list[Page]] = field(default_factory=dict)  # of Output and Exchange vertices
     staged: dict[VertexId, list[Row]] = field(default_factory=dict)
     demanded: dict[int, list[Page]] = field(default_factory=dict)  # by number of the demand
+    on_the_way: dict[int, dict[VertexId, list[Page]]] = field(default_factory=dict)  # by demand and exchange
     reports: list[Report] = field(default_factory=list)  # one of each task
     notes: int = 0  # bytes
     page_bytes: int = 0
@@ -57,7 +59,7 @@ def sort_out(rows: Iterable[Row]) -> Arrived:
     arrived = Arrived(
         sent_bytes=sum(len(row.payload) for row in sent),
         notes=sum(len(row.payload) for row in rows if row.kind in (Kind.REPORT, Kind.STAGED)),
-        page_bytes=sum(len(row.payload) for row in rows if row.kind in (Kind.RESULT, Kind.PARTIAL)),
+        page_bytes=sum(len(row.payload) for row in rows if row.kind in (Kind.RESULT, Kind.PARTIAL, Kind.DEMANDED)),
     )
     for row in rows:
         match row.kind:
@@ -67,6 +69,9 @@ def sort_out(rows: Iterable[Row]) -> Arrived:
                 arrived.staged.setdefault(row.name, []).append(row)
             case Kind.PARTIAL:
                 arrived.demanded.setdefault(int(row.name), []).append(decode_page(row))
+            case Kind.DEMANDED:
+                demand, exchange = taken_apart(row.name)
+                arrived.on_the_way.setdefault(demand, {}).setdefault(exchange, []).append(decode_page(row))
             case Kind.REPORT:
                 arrived.reports.append(decode_report(row.payload))
             case Kind.CONTROL | Kind.PAGE | Kind.BUNDLE:

@@ -9,6 +9,7 @@ from headrace.commands.command import Command
 from headrace.commands.log import CommandLog
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
+from headrace.driver.demands import is_too_large, next_steps
 from headrace.driver.deployed import Deployed
 from headrace.driver.moment import Moment
 from headrace.driver.progress import guide, read_progress
@@ -45,6 +46,8 @@ class Turn:
         relays = self._relaying.command(reports, running, deployed.placement, buckets)
         if relays is not None:
             commands.append(relays)
+        if not ended:
+            commands += self._demands(deployed, buckets)
         self.refreshing.know(running)
         guidance = self.control.after(self._delivery.statistics, reports, running, now, cores, buckets)
         self._log.append(*commands, *guidance.commands)
@@ -65,3 +68,15 @@ class Turn:
                     decisions=self.control.decisions.numbered(),
                 )
             )
+
+    def _demands(self, deployed: Deployed, buckets: Sequence[int]) -> list[Command]:
+        """Return the next steps of demands; one that sends too much ends here."""
+        reports, running = self._delivery.reports, deployed.running
+        if not self._delivery.unanswered:
+            return []
+        later = self._log.between(running.commands, self._log.count())
+        sent = self._delivery.on_the_way
+        going_on = list(next_steps(reports, sent, running, deployed.placement, buckets, later))
+        self._delivery.refused.update(demand.demand for demand in going_on if is_too_large(demand))
+        self._delivery.unanswered -= self._delivery.refused
+        return [demand for demand in going_on if not is_too_large(demand)]

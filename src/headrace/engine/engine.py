@@ -32,7 +32,7 @@ from headrace.graph.graph import Arc, Graph, VertexId, part_before
 from headrace.model.join_tree import Tree
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
-from headrace.model.patterns.pattern import Pattern, matches
+from headrace.model.patterns.pattern import Pattern, complement, matches
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.operators.capabilities import (
@@ -303,22 +303,35 @@ class Engine:
             case Intent.DESIRED:
                 return self.desires.add(vertex, feedback.pattern, feedback.priority)
             case Intent.DEMANDED:
-                pages = self._results_now(vertex, feedback.pattern)
-                self.partials.setdefault(vertex, []).extend(pages)
-                return bool(pages)
+                pages = self.results_now(vertex, complement(feedback.pattern))
+                wanted = [Page(page.rows.filter(matches(feedback.pattern, page.rows))) for page in pages]
+                self.partials.setdefault(vertex, []).extend(page for page in wanted if len(page))
+                return any(map(len, wanted))
 
-    def _results_now(self, vertex: VertexId, pattern: Pattern) -> list[Page]:
-        """Return what would still come out of a vertex if all input ended now; a twin of the engine finds out."""
+    def results_now(
+        self,
+        vertex: VertexId,
+        unneeded: Iterable[Pattern] = (),
+        given: Mapping[VertexId, Sequence[Page]] | None = None,
+    ) -> list[Page]:
+        """Return what would still come out of a vertex if all input ended now; a twin of the engine finds out.
+
+        What is `unneeded` of it may be missing, which saves work. `given` are pages that would come before the end.
+        """
         taps = () if vertex in self.ends else (vertex,)
         twin = Engine(part_before(self.graph, vertex), taps=taps, mode=self.network.mode)
         twin.restore(self.state())
         remembered = self.remembered()
         guards = [copy(guard) for guard in remembered.guards]  # guards count what they drop
         twin.resume(Remembered(ends=remembered.ends, owed=remembered.owed, guards=guards))
+        for pattern in unneeded:
+            twin.guards.assume(vertex, pattern)
         for source in (scan.id for scan in twin.graph if not scan.inputs):
+            for page in (given or {}).get(source, ()):
+                twin.push(source, page)
             twin.push(source, Punctuation(END))
         twin.run()
-        pages = [Page(page.rows.filter(matches(pattern, page.rows))) for page in twin.take_results().get(vertex, ())]
+        pages = twin.take_results().get(vertex, [])
         twin.close()
         return [page for page in pages if len(page)]
 

@@ -108,15 +108,6 @@ class Placement(Struct, frozen=True):
         return tuple(vertex.spec.origin for vertex in self.keyed.vertices if isinstance(vertex.spec, specs.Exchange))
 
 
-def sorted_elsewhere(graph: Graph) -> VertexId | None:
-    """Return the vertex of a query whose tuples are only sorted behind its one exchange; None for other queries."""
-    vertices, output = graph.by_id(), graph.vertices[-1]
-    last = vertices[output.inputs[0]]
-    if not isinstance(last.spec, specs.Reorder) or place(graph).exchanges() != last.inputs:
-        return None
-    return last.inputs[0]
-
-
 def place(
     graph: Graph, deferrals: Iterable[Deferral] = (), allotted: Mapping[VertexId, str] | None = None
 ) -> Placement:

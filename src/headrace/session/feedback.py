@@ -7,8 +7,6 @@ from headrace.commands.command import AddQuery, SendFeedback
 from headrace.commands.running import MAX_ASSUMPTIONS, Running
 from headrace.errors import NameFault, NotSupported, QueryError
 from headrace.graph.feedback import invariants_of, stamped, supportable
-from headrace.graph.place import sorted_elsewhere
-from headrace.graph.stints import has_exchange
 from headrace.language.names import did_you_mean
 from headrace.language.syntax.statements import Tell as Statement
 from headrace.model.expressions.text import format_expr
@@ -64,13 +62,6 @@ def feedback_command(
         if reason is not None:
             raise NotSupported(reason, span=statement.span, hint=f"{statement.text.rstrip('; ')} FOR 2 MINUTES")
     ends = until(meant, invariants_of(query.graph, times)[query.output])
-    if intent is Intent.DEMANDED and has_exchange(query.graph) and sorted_elsewhere(query.graph) is None:
-        raise NotSupported(
-            f"{query.query} sends tuples from one of its operators to another between two micro-batches, "
-            "so its results cannot be shown before they are final",
-            span=statement.span,
-            hint="DEMAND works for queries that need no exchange: demand the results of the query that it reads",
-        )
     command = SendFeedback(query.query, Feedback(intent, meant, statement.priority), since, ends, number)
     if intent is Intent.ASSUMED and command not in in_force.after(command).feedback:
         raise NotSupported(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -557,14 +558,27 @@ class Statements:
     def _answer(self, command: SendFeedback) -> Outcome:
         """Return what a DEMAND gave, once its micro-batch is through."""
         self._demands[command.query] = command.demand
-        self._settle(command.query)
+        self._settle(command.query, command.demand)
         rows = self.partials(command.query)
         names = tuple(rows[0]) if rows else ("partial",)
         return Listing(names, tuple(tuple(row.values()) for row in rows))
 
-    def _settle(self, query: str) -> None:
-        """Wait for the micro-batch in which a DEMAND takes effect."""
-        if not self._deployment.settle(self._deployments.count(), DEMAND_SECONDS):
+    def _settle(self, query: str, demand: int | None = None) -> None:
+        """Wait for the micro-batch in which a DEMAND takes effect, and for those that it needs beyond that."""
+        delivery, is_settled = self._deployment.delivery, self._deployment.settle
+        deadline = time.monotonic() + DEMAND_SECONDS
+        is_answered = is_settled(self._deployments.count(), DEMAND_SECONDS)
+        while is_answered:
+            commands = delivery.commands
+            if demand not in delivery.unanswered:
+                break
+            is_answered = is_settled(commands + 1, max(0.0, deadline - time.monotonic()))
+        if demand in delivery.refused:
+            raise HostFault(
+                f"the DEMAND of {query} sends too many results that are not final from one operator to another",
+                hint=f"say which ones you need: DEMAND {query} WHERE ...",
+            )
+        if not is_answered:
             raise HostFault(
                 f"no micro-batch has answered the DEMAND of {query} within {DEMAND_SECONDS:.0f} seconds",
                 hint="SHOW QUERIES shows whether the deployment is alive; try again when it has caught up",

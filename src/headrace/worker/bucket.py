@@ -47,7 +47,7 @@ from headrace.engine.scheduling.in_force import fairness_of, shares_of, urgent_i
 from headrace.errors import HostFault
 from headrace.graph.demand import holds
 from headrace.graph.graph import Graph, VertexId
-from headrace.graph.place import Placement, sorted_elsewhere
+from headrace.graph.place import Placement
 from headrace.graph.stints import counterparts
 from headrace.model.action import RaiseEvent
 from headrace.model.page import Page, Punctuation
@@ -55,13 +55,14 @@ from headrace.model.parcels import Moved
 from headrace.model.patterns.feedback import Feedback, Intent
 from headrace.model.patterns.pattern import matches
 from headrace.model.stint import Stint
-from headrace.model.streams import exchange_of, exchange_vertex, is_exchange_stream
+from headrace.model.streams import exchange_of, is_exchange_stream
 from headrace.model.time import BEGIN, END, SECOND
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.reach import REACHES
 from headrace.operators.multijoin.seen import BoxSeen
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.chunk_cache import ChunkCache
+from headrace.worker.demands import exchanges_before, given_to, is_lost, name_of, steps, unneeded_for
 from headrace.worker.in_step import Steps
 from headrace.worker.inbox import Inbox
 from headrace.worker.moving import Moves, give, take_in
@@ -179,11 +180,11 @@ class Bucket:
         asked = self._work(inbox, is_moving=is_moving)
         self._release(commands)
         building = self.engine.advance_trees()
+        answers, demands = self._answers(commands)
         given: list[Moved] = []
         if is_moving:
             changes = allotments, self.running.allotments
             given = give(self.engine, self.number, batch, self._placement.lays, changes, moves)
-        answers = list(self._answers(commands))
         changed = bool(commands) or has_begun or self._has_dropped or self.version is None
         if self._leaves():
             self._saved.clear(store)
@@ -196,7 +197,9 @@ class Bucket:
         report = self._report(inbox, asked, noticed, clock.perf_counter_ns() - began)
         boxes = self._boxes(before, report)
         apart = {self.number: boxes} if boxes and self.running.has_local_plans else {}
-        report = msgspec.structs.replace(report, boxes=boxes, apart=apart, building=building, moved=given)
+        report = msgspec.structs.replace(
+            report, boxes=boxes, apart=apart, building=building, moved=given, demands=demands
+        )
         self.restored = False
         return [*out, Row(self.number, Kind.REPORT, "", 0, self.running.commands, encode(report))]
 
@@ -413,24 +416,41 @@ class Bucket:
             else:
                 yield from self._rows(Kind.RESULT, name, pages)
 
-    def _answers(self, commands: Sequence[Command]) -> Iterator[Row]:
-        """Yield the results that readers demand before they are final."""
+    def _answers(self, commands: Sequence[Command]) -> tuple[list[Row], list[SendFeedback]]:
+        """Return results that readers demand before they are final, and the demands that need another micro-batch."""
+        answers: list[Row] = []
+        unanswered: list[SendFeedback] = []
         for command in commands:
             if isinstance(command, SendFeedback) and command.feedback.intent is Intent.DEMANDED:
-                yield from self._rows(Kind.PARTIAL, str(command.demand), self._results_now(command))
+                rows, is_complete = self._answer(command)
+                answers += rows
+                if not is_complete:
+                    step = 0 if is_lost(command, list(self._receives)) else command.step + 1
+                    unanswered.append(msgspec.structs.replace(command, step=step, sent=()))
+        return answers, unanswered
 
-    def _results_now(self, demand: SendFeedback) -> list[Page]:
-        """Return what a query would still deliver if its streams ended now."""
-        pages: list[Page] = []
-        for query in (query for query in self.running.queries if query.query == demand.query):
-            unsorted = sorted_elsewhere(query.graph)
-            for vertex in (query.output, unsorted):
-                if vertex is not None and self.engine.runs(vertex):
-                    self.engine.feedback(vertex, demand.feedback)
-            if unsorted is not None:  # what it emitted in this micro-batch is on its way to where it is sorted
-                sent = [page.rows for page in self.engine.execution.results.get(exchange_vertex(unsorted), ())]
-                pages += [Page(rows.filter(matches(demand.feedback.pattern, rows))) for rows in sent]
-        return [*pages, *(page for partial in self.engine.take_partials().values() for page in partial)]
+    def _answer(self, demand: SendFeedback) -> tuple[list[Row], bool]:
+        """Return what a query would still deliver if its streams ended now, or what it sends by exchanges for that."""
+        own = [
+            query for query in self.running.queries if query.query == demand.query and self.engine.runs(query.output)
+        ]
+        exchanges = {query.output: exchanges_before(self.engine.graph, query.output) for query in own}
+        is_last = demand.step >= max(map(steps, exchanges.values()), default=0)
+        is_last = is_last and not is_lost(demand, list(self._receives))
+        given = given_to(self.number, demand)
+        wanted = demand.feedback.pattern
+        rows: list[Row] = []
+        for query in own:
+            unneeded = unneeded_for(query, wanted)
+            if is_last:
+                pages = self.engine.results_now(query.output, unneeded[query.output], given)
+                pages = [Page(page.rows.filter(matches(wanted, page.rows))) for page in pages]
+                rows += self._rows(Kind.PARTIAL, str(demand.demand), [page for page in pages if len(page)])
+                continue
+            for exchange in (name for name, level in exchanges[query.output].items() if level <= demand.step):
+                pages = self.engine.results_now(exchange, unneeded.get(exchange, ()), given)
+                rows += self._rows(Kind.DEMANDED, name_of(demand.demand, exchange), pages)
+        return rows, is_last
 
     def _rows(self, kind: Kind, name: VertexId, pages: Sequence[Page]) -> Iterator[Row]:
         for index, page in enumerate(pages):

@@ -91,6 +91,7 @@ def merged(reports: Sequence[Report]) -> Report:
         apart={bucket: boxes for report in reports for bucket, boxes in report.apart.items()},
         building=sum(report.building for report in reports),
         moved=[moved for report in reports for moved in report.moved],
+        demands=list(dict.fromkeys(demand for report in reports for demand in report.demands)),
     )
 
 

@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
-from headrace.commands.command import Relay
+from headrace.commands.command import Relay, SendFeedback
 from headrace.engine.shedding.shedders import ShedSeen
 from headrace.engine.statistics import QueueStatistics, StreamCounts, VertexCounts
 from headrace.errors import HostFault
@@ -37,6 +37,7 @@ class Kind(IntEnum):
     STAGED = 4  # ingest -> bucket -> driver: where the results of Output vertex `name` are
     PARTIAL = 5  # bucket -> driver: results that the demand of number `name` asked for before they are final
     BUNDLE = 6  # buckets of a task -> driver: rows of the kinds above (`worker.bundles`)
+    DEMANDED = 7  # bucket -> driver: what a demand sends by an exchange, both in `name` (`worker.demands`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     apart: dict[int, dict[str, BoxSeen]] = {}  # the same by bucket, if buckets may run different trees
     building: int = 0  # rows that these buckets still have to build for changes of plan
     moved: list[Moved] = []  # files with parcels that these buckets gave away
+    demands: list[SendFeedback] = []  # that need another micro-batch
 
     def all_shed(self) -> list[ShedSeen]:
         """Return what these buckets shed, and what the ingest tasks that sent them their counts did."""

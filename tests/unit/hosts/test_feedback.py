@@ -5,9 +5,11 @@ import datetime as dt
 import polars as pl
 import pytest
 
+from headrace.commands.command import SendFeedback
 from headrace.commands.running import MAX_ASSUMPTIONS
-from headrace.errors import NameFault, NotSupported, SyntaxFault
+from headrace.errors import HostFault, NameFault, NotSupported, SyntaxFault
 from headrace.graph.feedback import invariants_of
+from headrace.model.page import Page
 from headrace.model.time import SECOND
 from headrace.session import Session
 from headrace.testing.clock import VirtualClock
@@ -295,6 +297,14 @@ DEMANDED = {
     "an outer join": """SELECT a.segment, b.at FROM detectors [RANGE 20 SECONDS] AS a LEFT JOIN detectors [NOW] AS b
         ON a.segment = b.segment AND b.speed > 100""",
     "a plain selection": "SELECT segment FROM detectors",
+    "another key": """SELECT n, count(*) AS m FROM (SELECT segment, count(*) AS n FROM detectors [RANGE 10 SECONDS]
+        WHERE segment < 2 OR speed < 70 GROUP BY segment) AS s [RANGE 30 SECONDS] GROUP BY n""",
+    "two exchanges": """SELECT m, max(n) AS n FROM (SELECT n, count(*) AS m FROM (SELECT segment, count(*) AS n
+        FROM detectors [RANGE 10 SECONDS] GROUP BY segment) AS s [RANGE 30 SECONDS] GROUP BY n) AS t [RANGE 1 MINUTE]
+        GROUP BY m""",
+    "a join behind an exchange": """SELECT d.segment, s.m FROM detectors [RANGE 1 MINUTE] AS d JOIN
+        (SELECT n % 5 AS k, count(*) AS m FROM (SELECT segment, count(*) AS n FROM detectors [RANGE 10 SECONDS]
+        GROUP BY segment) AS s [RANGE 30 SECONDS] GROUP BY n % 5) [RANGE 1 MINUTE] AS s ON d.segment = s.k""",
 }
 
 
@@ -312,12 +322,27 @@ def test_a_demand_gives_what_would_come_if_the_streams_ended_now(session, shape)
     assert sorted(rows, key=str) == sorted((tuple(row.values()) for row in final), key=str)
 
 
-def test_a_demand_that_cannot_be_answered_says_why(session):
-    session.execute(
-        "CREATE QUERY counts AS SELECT n, count(*) AS m FROM speeds [RANGE 1 MINUTE] GROUP BY n INTO MEMORY"
-    )
-    with pytest.raises(NotSupported, match="cannot be shown before they are final"):
+def test_a_demand_sends_no_more_by_exchanges_than_it_needs(session, monkeypatch):
+    session.execute("""CREATE QUERY counts AS SELECT n, segment % 3 AS rest, count(*) AS m FROM speeds [RANGE 1 MINUTE]
+        GROUP BY n, segment % 3; CREATE QUERY ranks AS SELECT segment, n, count(*) AS m FROM speeds [RANGE 1 MINUTE]
+        GROUP BY segment, n; CREATE QUERY sums AS SELECT n, sum(m) AS m FROM ranks [RANGE 2 MINUTES] WHERE segment = 3
+        GROUP BY n INTO MEMORY""")
+    push(session, range(5))
+    for wanted, rows in (("TRUE", [(5, 0, 3), (5, 1, 3), (5, 2, 3)]), ("rest = 1", [(5, 1, 3)])):
+        (listing,) = session.execute(f"DEMAND counts WHERE {wanted}")
+        assert sorted(row[:3] for row in listing.rows) == rows
+    (listing,) = session.execute("DEMAND sums WHERE TRUE")
+    assert [row[:2] for row in listing.rows] == [(5, 1)]
+    sent = [command for command in log_of(session) if isinstance(command, SendFeedback) and command.step]
+    assert [sum(len(Page.decode(page.page)) for page in command.sent) for command in sent] == [5, 2, 1]
+    monkeypatch.setattr("headrace.driver.demands.MOST_SENT", 0)
+    with pytest.raises(HostFault, match="too many results that are not final"):
         session.execute("DEMAND counts WHERE TRUE")
+
+
+def log_of(session):
+    log = local_host(session).intake.deployments.log
+    return log.between(0, log.count())
 
 
 def test_padded_rows_of_an_outer_join_match_no_time(session):

@@ -137,6 +137,19 @@ def intersect_matches(e: Match, f: Match, type_: DataType) -> Match:
             return _narrowest(e, f, type_)
 
 
+def others(matcher: Match) -> tuple[Match, ...]:
+    """Return matches for the values that do not match."""
+    match matcher:
+        case IsNull():
+            return (NOT_NULL,)
+        case OneOf(values=values):
+            return Between(but=values), IsNull()
+        case Between(low=low, high=high, open_low=open_low, open_high=open_high, but=but):
+            below = () if low is None else (Between(high=low, open_high=not open_low),)
+            above = () if high is None else (Between(low=high, open_low=not open_high),)
+            return (*below, *above, *((OneOf(but),) if but else ()), IsNull())
+
+
 def is_empty_match(matcher: Match, type_: DataType) -> bool:
     """Return whether no value, nor NULL, matches."""
     match matcher:

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.model.expressions.expression import TRUE, Call, Column, Expr, Literal, conjunction
 from headrace.model.expressions.text import format_expr
@@ -24,6 +25,7 @@ from headrace.model.patterns.match import (
     covers_match,
     intersect_matches,
     is_empty_match,
+    others,
 )
 from headrace.model.schema import TS
 from headrace.model.types import Type
@@ -99,6 +101,11 @@ def intersect(e: Pattern, f: Pattern) -> Pattern:
 def is_empty(condition: Pattern) -> bool:
     """Return whether no tuple can match."""
     return any(is_empty_match(term.match, term.column.type) for term in condition.terms)
+
+
+def complement(condition: Pattern) -> tuple[Pattern, ...]:
+    """Return patterns that match what a pattern does not match, each about one column."""
+    return tuple(Pattern((replace(term, match=other),)) for term in condition.terms for other in others(term.match))
 
 
 def without(condition: Pattern, rows: pl.DataFrame) -> pl.DataFrame:
