@@ -75,7 +75,7 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
             extent = spec.extent(port)
             return spec.preserves(1 - port) or (extent is not None and extent.rows is not None)
         case specs.SequenceJoin(mode=mode):
-            return mode == "chronicle" or port == 0  # another left tuple, or another right one, takes its place
+            return mode != "recent" or port == 0  # another left tuple, or another right one, takes its place
         case specs.Detect():
             return port not in _harmless_ports(spec)
         case specs.Distinct(span=span):

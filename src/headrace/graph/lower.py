@@ -298,9 +298,10 @@ class _Lowering:
             node.residual,
             node.span,
             node.padded or UNSET,
+            node.right_span if node.mode == "consuming" else UNSET,
         )
         left = self._ordered(node.left, spec.partition_by(0))
-        if node.mode == "chronicle":
+        if node.mode != "recent":
             return self.add(spec, left, self._ordered(node.right, spec.partition_by(1)))
         return self.add(spec, left, self.lower(node.right))  # each right tuple is on its own, so none waits for another
 

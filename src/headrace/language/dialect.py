@@ -167,6 +167,8 @@ class Headrace(Dialect):
                 join.meta["manner"] = manner
             if join is not None and self._match_text_seq("FOLLOWING"):
                 join.meta["following"] = self._parse_following()
+            elif join is not None and self._match_text_seq("CONSUMING"):
+                join.meta["following"] = FollowingClause("consuming", False, span_of(self._prev))
             return join
 
         def _is_manner(self) -> bool:

@@ -197,6 +197,9 @@ def _describe_multi_join(join: nodes.MultiJoin) -> str:
 
 
 def _describe_sequence(join: nodes.SequenceJoin) -> str:
+    if join.mode == "consuming":
+        windows = f"{_extent(Extent(span=join.span))} with {_extent(Extent(span=join.right_span))}"
+        return f"Join CONSUMING {windows}{_on(join)} {_right_columns(join)}"
     kind = "RIGHT FOLLOWING" if join.padded else "FOLLOWING"
     mode = f"{join.mode.upper()}{' INCLUSIVE' if join.inclusive else ''}"
     return f"Join {kind} {mode} {_extent(Extent(span=join.span))}{_on(join)} {_right_columns(join)}"

@@ -23,7 +23,7 @@ from headrace.model.types import ArrayType, DataType, MapType, Type
 from headrace.model.window import AggregateCall, Extent, Window
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
-SequenceMode: TypeAlias = Literal["recent", "chronicle"]
+SequenceMode: TypeAlias = Literal["recent", "chronicle", "consuming"]
 Manner: TypeAlias = Literal["plain", "thrifty", "impatient"]
 
 
@@ -223,6 +223,11 @@ class SequenceJoin(Struct, frozen=True, tag="sequence_join", omit_defaults=True)
     matches, any number of times; 'chronicle' the earliest that matches and has not been taken before. A right tuple
     without a match has no result, or one that is `padded` with NULL. Order is by timestamp, ties by arrival in a base
     stream, else by content.
+
+    With 'consuming', either side may precede. Tuples of both sides come in order, at equal times left ones first. Each
+    takes the earliest of the other side that came before it, still is in its window (`span`, `right_span`), matches,
+    and has not been taken; one that takes another cannot be taken. A pair has the time of the later one, and so has
+    `__ts` in the residual.
     """
 
     left: Node
@@ -234,6 +239,7 @@ class SequenceJoin(Struct, frozen=True, tag="sequence_join", omit_defaults=True)
     span: int | None
     right_names: tuple[str, ...]
     padded: bool = False
+    right_span: int | None = None
 
     @property
     def schema(self) -> Schema:

@@ -130,7 +130,7 @@ def _reason(query: AddQuery) -> str:
     if any(isinstance(join, RowsJoin) for join in joins):
         return "what windows of ROWS hold depends on the order of the joins"
     if any(isinstance(join, SequenceJoin) for join in joins):
-        return "a FOLLOWING join has one order"
+        return "a FOLLOWING or CONSUMING join has one order"
     if len(joins) == 1:
         return "a join of two streams has one plan only"
     if any(isinstance(join, JoinChanges) or (isinstance(join, Join) and join.kind != "inner") for join in joins):

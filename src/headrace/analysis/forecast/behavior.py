@@ -288,6 +288,9 @@ def _sequence(spec: specs.SequenceJoin, inputs: tuple[Input, ...], facts: Facts,
             waiting = min(waiting, keys * left.rate / (right.rate - left.rate))
         window, kept = (waiting / left.rate if left.rate else 0.0), 0.0
     windows = (window + _lag(inputs, 0), _lag(inputs, 1))
+    if spec.mode == "consuming":  # what waits for a partner is of the side that has more tuples
+        own = min(horizon, spec.right_span / SECOND / right.speed if spec.right_span else horizon)
+        windows = windows if left.rate >= right.rate else (_lag(inputs, 0), own + _lag(inputs, 1))
     return Behavior((0.0, MATCHES), _joined(spec.left, spec.right), windows=windows, kept=kept)
 
 

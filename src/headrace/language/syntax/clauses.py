@@ -94,9 +94,9 @@ class TemporalClause:
 
 @dataclass(frozen=True, slots=True)
 class FollowingClause:
-    """FOLLOWING RECENT | CHRONICLE [INCLUSIVE] after the condition of a JOIN."""
+    """FOLLOWING RECENT | CHRONICLE [INCLUSIVE], or CONSUMING, after the condition of a JOIN."""
 
-    mode: Literal["recent", "chronicle"]
+    mode: Literal["recent", "chronicle", "consuming"]
     inclusive: bool
     span: Span
 
@@ -208,7 +208,7 @@ def temporal_of(item: exp.Expr) -> TemporalClause | None:
 
 
 def following_of(join: exp.Expr) -> FollowingClause | None:
-    """Return the FOLLOWING clause after the condition of a JOIN."""
+    """Return the FOLLOWING or CONSUMING clause after the condition of a JOIN."""
     clause: FollowingClause | None = join.meta.get("following")
     return clause
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from headrace.model.expressions.expression import Call, Column, Expr, Literal, conjuncts
 from headrace.model.patterns.match import (
@@ -154,8 +154,9 @@ def _followed(spec: specs.SequenceJoin, inputs: tuple[Invariants, ...]) -> Invar
     if spec.padded:
         known = joined_clocks(inputs[1].clocks, names[1], Extent(0))
         return Invariants(_without_ts(rename(inputs[1].holds, names[1])), tuple(known))
-    # a pair has the timestamp of its right tuple
-    clocks = [joined_clocks(inputs[port].clocks, names[port], Extent((spec.span, 0)[port])) for port in (0, 1)]
+    # a pair has the timestamp of its right tuple, or of the later one
+    spans = spec.span, 0 if spec.right_span is UNSET else spec.right_span
+    clocks = [joined_clocks(inputs[port].clocks, names[port], Extent(spans[port])) for port in (0, 1)]
     holds = intersect(_without_ts(inputs[0].holds), _without_ts(rename(inputs[1].holds, names[1])))
     return Invariants(holds, (*clocks[0], *clocks[1]))
 

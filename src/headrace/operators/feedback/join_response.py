@@ -38,8 +38,8 @@ def sequence_inputs(spec: SequenceJoin, assumed: Pattern) -> tuple[Pattern | Non
     )
     if by_key and stamp is None:
         return _of_side(assumed, own, keys, 0), _of_side(assumed, own, keys, 1)
-    if spec.mode == "chronicle":
-        return None, None  # what an unneeded right tuple has used up must not be there for one that is needed
+    if spec.mode != "recent":
+        return None, None  # what an unneeded tuple has used up must not be there for one that is needed
     soon = ending_before(stamp, spec.span) if by_key and stamp is not None else None
     return None if soon is None else _of_side(assumed, own, keys, 0, stamp=soon), _of_side(
         assumed, own, keys, 1, stamp=stamp

@@ -23,6 +23,7 @@ from headrace.model.window import Extent
 from headrace.operators.arrays import KEY, Flags, Ints, gather
 from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.joins.consuming_join import ConsumingJoin
 from headrace.operators.joins.join import Join
 from headrace.operators.joins.pairing import Pairer
 from headrace.operators.joins.sequence_match import (
@@ -45,7 +46,7 @@ from headrace.operators.text import equalities, with_inputs
 class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
     """The fields mean what `plan.nodes.SequenceJoin` says; port 0 is the left one."""
 
-    mode: Literal["recent", "chronicle"]
+    mode: Literal["recent", "chronicle", "consuming"]
     inclusive: bool
     left: Schema
     right: Schema
@@ -54,14 +55,24 @@ class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
     residual: Expr | None
     span: int | None
     padded: bool | UnsetType = UNSET  # not False, so that others are called as ever
+    right_span: int | UnsetType | None = UNSET  # of 'consuming'
 
     def build(self) -> Operator:
+        if self.mode == "consuming":
+            return ConsumingJoin(self.pairing, (self.span, None if self.right_span is UNSET else self.right_span))
         return _SequenceJoin(self)
 
+    @property
+    def pairing(self) -> Join:
+        """Return the join that makes pairs, whoever takes whom."""
+        schemas = self.left, self.right
+        return Join("inner", *schemas, self.right_names, self.keys, self.residual, Extent(), Extent(), False)
+
     def describe(self, inputs: Sequence[str] = ()) -> str:
-        return with_inputs(f"{'padded ' if self.padded else ''}{self.mode} sequence", inputs, " then ") + equalities(
-            self.keys, self.residual
-        )
+        on = equalities(self.keys, self.residual)
+        if self.mode == "consuming":
+            return with_inputs("consuming join", inputs, " x ") + on
+        return with_inputs(f"{'padded ' if self.padded else ''}{self.mode} sequence", inputs, " then ") + on
 
     def partition_by(self, port: int) -> tuple[Expr, ...]:
         return tuple(pair[port] for pair in self.keys)
@@ -89,9 +100,7 @@ class _SequenceJoin(Operator):
 
     def __init__(self, spec: SequenceJoin) -> None:
         self._spec = spec
-        self._pairer = Pairer(
-            Join("inner", spec.left, spec.right, spec.right_names, spec.keys, spec.residual, Extent(), Extent(), False)
-        )
+        self._pairer = Pairer(spec.pairing)
         self._keys = tuple(
             tuple(compile_expr(pair[port]).alias(f"__key{i}") for i, pair in enumerate(spec.keys)) for port in (0, 1)
         )

@@ -213,12 +213,13 @@ def _push_into_sequence(node: nodes.SequenceJoin, terms: Terms) -> tuple[tuple[T
 
     Without a left tuple another one would be the newest or the earliest, and without a right tuple a left one would not
     be used up. But terms over keys drop both sides of all pairs of these keys, and a right tuple of 'recent' takes
-    nothing from the others. A result has its right tuple's timestamp.
+    nothing from the others. A result has its right tuple's timestamp, of 'consuming' that of the later one.
     """
     right_by: Mapping[str, Expr] = {
         name: Column(field.name, field.type) for name, field in zip(node.right_names, node.right.schema, strict=True)
     }
-    left_names, right_names = frozenset(node.left.schema.names), frozenset((*right_by, TS))
+    time = () if node.mode == "consuming" else (TS,)
+    left_names, right_names = frozenset(node.left.schema.names), frozenset((*right_by, *time))
     key_left, key_right = _equal_columns(node)
 
     above_keys, terms = _split(terms, lambda term: not node.padded and columns(term) <= key_left.keys())

@@ -45,11 +45,12 @@ class JoinTree:
     def __init__(self, env: Environment, steps: list[Step], *, aggregated: bool) -> None:
         self._env = env
         self._aggregated = aggregated
-        self._is_sequence = any(step.following is not None for step in steps)
+        self._word = next((_word(step.following) for step in steps if step.following is not None), "")
+        self._is_sequence = bool(self._word)
         streams = [step for step in steps if not isinstance(step.item.source, Table)]
         if self._is_sequence and len(streams) > 2:
             hint = "join the first two in a sub-query: FROM (SELECT ...) [RANGE 5 MINUTES] AS x JOIN ..."
-            raise NotSupported("a FOLLOWING join has exactly two streams", span=streams[2].item.span, hint=hint)
+            raise NotSupported(f"a {self._word} join has exactly two streams", span=streams[2].item.span, hint=hint)
         self._windowed = len(streams) > 1
         self._extent: Extent | None = None
         self._first = steps[0].item
@@ -176,11 +177,12 @@ class JoinTree:
 
     def _follow(self, step: Step, following: FollowingClause, conditions: _Conditions) -> None:
         """Make a sequence join; a condition on one side alone selects tuples of that side, so it is a filter there."""
+        word, is_consuming = _word(following), following.mode == "consuming"
         if step.kind != "inner":
             raise NotSupported(
-                f"a FOLLOWING join cannot be a {step.kind.upper()} JOIN", span=following.span, hint="write JOIN"
+                f"a {word} join cannot be a {step.kind.upper()} JOIN", span=following.span, hint="write JOIN"
             )
-        if step.item.clause is not None:
+        if step.item.clause is not None and not is_consuming:
             hint = "leave the window out; to aggregate the pairs, write the join in a sub-query"
             raise NotSupported(
                 "the second stream of a FOLLOWING join cannot have a window", span=step.item.clause.span, hint=hint
@@ -189,17 +191,24 @@ class JoinTree:
         of_left = tuple(term for term in conditions.residual if columns(term) <= left)
         of_right = tuple(term for term in conditions.residual if columns(term) <= right and term not in of_left)
         of_both = tuple(term for term in conditions.residual if term not in (*of_left, *of_right))
-        if self._extent is None and (following.mode == "chronicle" or not conditions.equalities or of_both):
+        if self._extent is None and (following.mode != "recent" or not conditions.equalities or of_both):
             # All but the newest tuple of each key may be forgotten only if the newest is always the one that is taken.
             name = self._first.names[0]
             raise UnboundedStateFault(
-                f"the FOLLOWING join would have to keep all tuples of {name} forever",
+                f"the {word} join would have to keep all tuples of {name} forever",
                 span=self._first.span,
+                hint=WINDOW_HINT,
+            )
+        if is_consuming and step.item.clause is None:
+            raise UnboundedStateFault(
+                f"the CONSUMING join would have to keep all tuples of {step.item.names[0]} forever",
+                span=step.item.span,
                 hint=WINDOW_HINT,
             )
         first = _filtered(self.node, of_left)
         own = _own_names(step)
-        second = _filtered(self._input(step)[0], tuple(substitute(term, own) for term in of_right))
+        source, window = self._input(step)
+        second = _filtered(source, tuple(substitute(term, own) for term in of_right))
         span = None if self._extent is None else self._extent.span
         self.node = nodes.SequenceJoin(
             first,
@@ -210,6 +219,7 @@ class JoinTree:
             conjunction(of_both),
             span,
             step.names,
+            right_span=None if window is None else window.span,
         )
         self._extent = None
 
@@ -228,7 +238,7 @@ class JoinTree:
         window = extent(item.clause, binder, aggregated=self._aggregated)
         if self._is_sequence and window.rows is not None:
             raise NotSupported(
-                "a FOLLOWING join cannot have a ROWS window", span=item.clause.span, hint="write [RANGE ...]"
+                f"a {self._word} join cannot have a ROWS window", span=item.clause.span, hint="write [RANGE ...]"
             )
         source = item.source
         if isinstance(item.clause, LandmarkClause):
@@ -292,9 +302,9 @@ def _check_step(step: Step) -> None:
         _check_manner(step, step.manner)
     if step.following is not None and isinstance(step.item.source, Table):
         raise NotSupported(
-            f"the stored table {step.item.source.name} cannot be joined with FOLLOWING",
+            f"the stored table {step.item.source.name} cannot be joined with {_word(step.following)}",
             span=step.following.span,
-            hint="leave FOLLOWING out",
+            hint=f"leave {_word(step.following)} out",
         )
 
 
@@ -307,7 +317,8 @@ def _check_manner(step: Step, clause: MannerClause) -> None:
             hint="write JOIN",
         )
     if step.following is not None:
-        raise NotSupported(f"a FOLLOWING join cannot be {word}", span=clause.span, hint="write JOIN ... FOLLOWING")
+        follows = _word(step.following)
+        raise NotSupported(f"a {follows} join cannot be {word}", span=clause.span, hint=f"write JOIN ... {follows}")
     if step.kind != "inner":
         hint = f"write {word} JOIN, or {step.kind.upper()} JOIN alone"
         raise NotSupported(
@@ -315,6 +326,10 @@ def _check_manner(step: Step, clause: MannerClause) -> None:
             span=clause.span,
             hint=hint,
         )
+
+
+def _word(clause: FollowingClause) -> str:
+    return "CONSUMING" if clause.mode == "consuming" else "FOLLOWING"
 
 
 def _filtered(node: Node, terms: tuple[Expr, ...]) -> Node:

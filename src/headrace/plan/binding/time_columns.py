@@ -57,6 +57,8 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset()  # it has the time at which it was found to be late
         case nodes.Union(inputs=parts) | nodes.Pace(inputs=parts):
             return frozenset.intersection(*(time_columns(part, env) for part in parts))
+        case nodes.SequenceJoin(mode="consuming"):
+            return frozenset()
         case nodes.SequenceJoin(right=right, right_names=names):
             known = time_columns(right, env)
             return frozenset(name for name, own in zip(names, right.schema.names, strict=True) if own in known)

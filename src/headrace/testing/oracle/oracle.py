@@ -326,7 +326,28 @@ def _agree(members: tuple[Expr | None, ...], parts: tuple[Row, ...]) -> bool:
     return all(_equal(known[0][0], known[0][1], value, expr.type) for value, expr in known)
 
 
+def _consume(node: nodes.SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:
+    """Return pairs of a join in which a tuple leaves its window with its first partner."""
+    open_left: list[Row] = []
+    open_right: list[Row] = []
+    pairs: list[Row] = []
+    arriving = [(row.ts, 0, row) for row in ordered(left)] + [(row.ts, 1, row) for row in ordered(right)]
+    for ts, port, row in sorted(arriving, key=lambda arrival: arrival[:2]):
+        others, span = ((open_right, node.right_span), (open_left, node.span))[port]
+        in_window = (other for other in others if span is None or ts <= other.ts + span)
+        taken = next((other for other in in_window if _match(node, *((row, other), (other, row))[port], ts)), None)
+        if taken is None:
+            (open_left, open_right)[port].append(row)
+            continue
+        others[:] = [other for other in others if other is not taken]
+        left_row, right_row = ((row, taken), (taken, row))[port]
+        pairs.append(Row(ts, {**left_row.values, **_renamed(node, right_row)}))
+    return pairs
+
+
 def _follow(node: nodes.SequenceJoin, left: list[Row], right: list[Row]) -> list[Row]:
+    if node.mode == "consuming":
+        return _consume(node, left, right)
     left = ordered(left)
     used: set[int] = set()
     followed: list[Row] = []
@@ -349,11 +370,15 @@ def _is_followed(node: nodes.SequenceJoin, left_row: Row, right_row: Row) -> boo
         return False
     if node.span is not None and right_row.ts > left_row.ts + node.span:
         return False
+    return _match(node, left_row, right_row, right_row.ts)
+
+
+def _match(node: nodes.SequenceJoin, left_row: Row, right_row: Row, ts: int) -> bool:
     if not all(_equal(value_of(a, left_row.scope), a, value_of(b, right_row.scope), b.type) for a, b in node.keys):
         return False
     return (
         node.residual is None
-        or value_of(node.residual, {**left_row.values, **_renamed(node, right_row), TS: right_row.ts}) is True
+        or value_of(node.residual, {**left_row.values, **_renamed(node, right_row), TS: ts}) is True
     )
 
 

@@ -174,7 +174,8 @@ def multi_way_joins(draw: DrawFn) -> str:
 def sequences(draw: DrawFn) -> str:
     """Draw a stream and what follows it, by key or not, perhaps with further conditions on one side or both."""
     left, right = draw(st.sampled_from(STREAMS)), draw(st.sampled_from(STREAMS))
-    mode = draw(st.sampled_from(["RECENT", "RECENT INCLUSIVE", "CHRONICLE", "CHRONICLE INCLUSIVE"]))
+    modes = ["RECENT", "RECENT INCLUSIVE", "CHRONICLE", "CHRONICLE INCLUSIVE", "CONSUMING", "CONSUMING"]
+    mode = draw(st.sampled_from(modes))
     terms = draw(
         st.lists(
             st.sampled_from([_ON, _ON, "x.n = y.n", "x.n < y.n", "x.n > 0", "y.n <> 1"]),
@@ -202,7 +203,9 @@ def sequences(draw: DrawFn) -> str:
         )
     )
     window = draw(st.sampled_from(windows))
-    joined = f"{first} {window} AS x JOIN {second} AS y ON {' AND '.join(terms)} FOLLOWING {mode}"
+    other = draw(st.sampled_from(windows)) if mode == "CONSUMING" else ""
+    mode = mode if mode == "CONSUMING" else f"FOLLOWING {mode}"
+    joined = f"{first} {window} AS x JOIN {second} {other} AS y ON {' AND '.join(terms)} {mode}"
     return f"SELECT {columns} FROM {joined}{where}"
 
 

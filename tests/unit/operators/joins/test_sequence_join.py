@@ -9,13 +9,14 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from headrace.model.expressions.expression import Call, Column, Expr, Literal
 from headrace.model.page import Element, Page, Punctuation, page_of
 from headrace.model.schema import TS, Schema
 from headrace.model.time import END
 from headrace.model.types import Type
-from headrace.operators.capabilities import held_by
+from headrace.operators.capabilities import held_by, is_movable
 from headrace.operators.joins import sequence_match
 from headrace.operators.joins.sequence_join import SequenceJoin
 from headrace.operators.joins.sequence_match import earliest_unused, number_rows
@@ -41,9 +42,16 @@ AFTER = Call("<", (Column("v", Type.BIGINT), Column(TS, Type.BIGINT)), Type.BOOL
 
 
 def sequence(
-    mode: Any, keys: str = "none", *, inclusive: bool = False, residual: Expr | None = None, span: int | None = 100
+    mode: Any,
+    keys: str = "none",
+    *,
+    inclusive: bool = False,
+    residual: Expr | None = None,
+    span: int | None = 100,
+    right_span: int | None = 100,
 ) -> SequenceJoin:
-    return SequenceJoin(mode, inclusive, LEFT, RIGHT, RIGHT_NAMES, KEYS[keys], residual, span)
+    right = right_span if mode == "consuming" else UNSET
+    return SequenceJoin(mode, inclusive, LEFT, RIGHT, RIGHT_NAMES, KEYS[keys], residual, span, right_span=right)
 
 
 def page(port: int, *times: int, key: int = 1) -> Page:
@@ -264,6 +272,36 @@ def test_state_and_its_chunks_stay_small() -> None:
     assert len(operator.state()) <= 8
 
 
+def test_consuming_lets_a_tuple_leave_with_its_first_partner_whichever_side_comes_first() -> None:
+    def pairs(spec: SequenceJoin, lefts: list[int], rights: list[int]) -> list[tuple[int, int]]:
+        found = check_operator(spec, [(1, page(1, *rights)), (0, page(0, *lefts))], ports=2)
+        assert all(row.ts == max(row.values["v"], row.values["w"]) for row in found)
+        return sorted((row.values["v"], row.values["w"]) for row in found)
+
+    assert pairs(sequence("consuming"), [2, 6, 7], [1, 3, 4]) == [(2, 1), (6, 3), (7, 4)]
+    assert pairs(sequence("consuming"), [1, 2], [3, 4, 5]) == [(1, 3), (2, 4)]
+    assert pairs(sequence("consuming"), [5, 5], [5]) == [(5, 5)]
+    assert pairs(sequence("consuming", span=1), [1, 3], [4]) == [(3, 4)], "1 has left its window alone"
+    assert pairs(sequence("consuming", right_span=1), [5], [1, 4]) == [(5, 4)]
+    assert pairs(sequence("consuming", "integer", residual=LESS), [4, 1], [3]) == [(1, 3)]
+
+
+def test_consuming_goes_on_where_its_keys_were_taken_to() -> None:
+    here, there = sequence("consuming", "integer").build(), sequence("consuming", "integer").build()
+    for operator in (here, there):
+        step(operator, 0, Punctuation(3))
+    step(here, 0, page(0, 3, key=1))
+    step(here, 1, page(1, 1, key=1))
+    step(here, 1, page(1, 2, key=2))
+    step(here, 1, Punctuation(3))
+    assert is_movable(here)
+    assert is_movable(there)
+    there.take(here.give(((K,), (K,)), lambda frame, keys: (frame["__key"] == 1).to_numpy()))
+    assert (held_by(here), held_by(there)) == (1, 2)
+    step(there, 1, Punctuation(9))
+    assert step(there, 0, Punctuation(9))[0] == [(3, 1)]
+
+
 def test_spec_survives_json() -> None:
     spec = sequence("chronicle", "both", inclusive=True, residual=LESS)
     assert msgspec.json.decode(msgspec.json.encode(spec), type=SequenceJoin) == spec
@@ -319,11 +357,16 @@ class Script:
 
 @st.composite
 def scripts(draw: st.DrawFn) -> Script:
-    mode = draw(st.sampled_from(["recent", "chronicle"]))
+    mode = draw(st.sampled_from(["recent", "chronicle", "consuming"]))
     residual = draw(st.sampled_from([None, None, LESS, AFTER]))
     span = draw(st.sampled_from([None, 0, 3, 8, 30]))
     spec = sequence(
-        mode, draw(st.sampled_from(sorted(KEYS))), inclusive=draw(st.booleans()), residual=residual, span=span
+        mode,
+        draw(st.sampled_from(sorted(KEYS))),
+        inclusive=draw(st.booleans()),
+        residual=residual,
+        span=span,
+        right_span=draw(st.sampled_from([None, 0, 3, 8])),
     )
     number = st.sampled_from([None, 0, 1, 1, 2, 2])
     values = st.tuples(
@@ -360,9 +403,9 @@ def scripts(draw: st.DrawFn) -> Script:
 @given(scripts(), st.sampled_from([1, 3, 1 << 20]))
 def test_operator_keeps_its_promises_and_agrees_with_the_definition(script: Script, at_once: int) -> None:
     spec = script.spec
-    node = Node(
-        Scan("l", LEFT), Scan("r", RIGHT), spec.mode, spec.inclusive, spec.keys, spec.residual, spec.span, RIGHT_NAMES
-    )
+    right_span = None if spec.right_span is UNSET else spec.right_span
+    inputs, conditions = (Scan("l", LEFT), Scan("r", RIGHT)), (spec.inclusive, spec.keys, spec.residual, spec.span)
+    node = Node(*inputs, spec.mode, *conditions, RIGHT_NAMES, right_span=right_span)
     expected = answer(node, {"l": script.history(0), "r": script.history(1)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence_match, "PAIRS_AT_ONCE", at_once)
