@@ -12,9 +12,9 @@ from typing import Any
 from benches.parts import flink, resting
 from benches.parts.resting import Rest
 
-from headrace.experiments.timestamps.silent_stream import Seen, Watched, late, late_alone, punctual, watch
+from headrace.experiments.timestamps.silent_stream import Seen, Watched, distant, late, late_alone, punctual, watch
 
-CASES = (punctual(20.0), late(5.0, 3), late_alone(5.0, 3))
+CASES = (punctual(20.0), late(5.0, 3), late_alone(5.0, 3), distant(20.0, 1))
 
 
 def main(quick: bool = False) -> dict[str, Any]:

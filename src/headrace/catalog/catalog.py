@@ -365,6 +365,7 @@ class Catalog:
             time_column=None,
             skew=0,
             ahead=None,
+            behind=False,
             **({} if parts.side is Side.LATE else {"mark": None, "delimited": ()}),
         )
 

@@ -63,6 +63,7 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
         statement.ahead_us,
         mark=None if statement.mark is None else _mark(statement, statement.mark, schema),
         delimited=_delimited(statement, schema),
+        behind=statement.behind,
     )
 
 

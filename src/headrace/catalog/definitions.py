@@ -53,6 +53,8 @@ class Stream(Struct, frozen=True, tag="stream"):
     `ahead` bounds how far a timestamp may be ahead of the clock: None is AHEAD, unless the stream leads the clock from
     its beginning; END is no bound.
 
+    One that is `behind` runs as fast as the clock, at a distance: its tuples come within `skew` of each other's delay.
+
     A record whose column `mark` is TRUE, or a time, is no tuple: it says that no more comes before its time, or before
     that time, of the values that it has in the columns `delimited`.
 
@@ -70,6 +72,7 @@ class Stream(Struct, frozen=True, tag="stream"):
     begin: int = 0
     mark: str | None = None
     delimited: tuple[str, ...] = ()
+    behind: bool = False
 
     @property
     def source(self) -> str:

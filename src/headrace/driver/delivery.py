@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from headrace.catalog.definitions import FAILURES, SHED, Connector
+from headrace.catalog.definitions import FAILURES, SHED, Connector, Stream
 from headrace.commands.command import AddQuery
 from headrace.commands.culprits import attribute
 from headrace.commands.running import Running
@@ -371,6 +371,7 @@ class Delivery:
                 newest=before.newest | latest,
                 lanes=before.lanes | reached,
                 punctual=before.punctual | punctual,
+                lags=_lags(before.lags, reports, streams),
                 sources=before.sources | {name: stream.source for name, stream in streams.items()},
                 exchanges=exchanges,
                 waits=least_waits(reports),
@@ -454,6 +455,23 @@ def _all_read(reports: Sequence[Report], running: Running) -> bool:
         stream.name for query in running.stopped if query.activation.schedule is not None for stream in query.streams
     }
     return all(report.reached.get(name, BEGIN) >= END for report in reports for name in streams)
+
+
+def _lags(before: Mapping[str, int], reports: Sequence[Report], streams: Mapping[str, Stream]) -> dict[str, int]:
+    """Return how far behind the clock the last tuples were of streams that run behind it.
+
+    If all of them were late, the distance has grown: it is not known until others come.
+    """
+    lags = dict(before)
+    for report in reports:
+        for name, counts in (pair for task in report.tasks for pair in task.streams.items()):
+            if name not in streams or not streams[name].behind or counts.newest is None:
+                continue
+            if counts.tuples:
+                lags[name] = report.time - counts.newest
+            elif counts.late:
+                lags.pop(name, None)
+    return lags
 
 
 def _stream_progress(

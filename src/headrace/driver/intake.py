@@ -185,6 +185,7 @@ class Intake:
         complete = source.finished(at)
         caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
         punctual = _is_punctual(name, deployed, progress) or is_wall_clock(stream)
+        lag = None if punctual or not stream.behind else progress.lags.get(name)
         ended = deployed.running.draining and complete
         match stream.timing:
             case Timing.CAUSED:
@@ -201,7 +202,11 @@ class Intake:
             newest=reached,
             lanes=_lanes(name, deployed, before, progress),
             ended=ended and (before.ended or _is_over(name, deployed, start, progress)),
-            live=complete and punctual and _follows_clock(stream) and deployed.running.ets.mode != "none",
+            live=complete
+            and (punctual or lag is not None)
+            and _follows_clock(stream)
+            and deployed.running.ets.mode != "none",
+            lag=lag or 0,
             fresh=time if caught_up else before.fresh,
             unread=0 if complete or not isinstance(source, MeasuredSource) else source.unread(at),
             source=stream.source,
@@ -507,7 +512,7 @@ def _newest(name: str, deployed: Deployed, start: Offset, progress: Progress) ->
     bounds = progress.lanes.get(name, {})
     if before is None:
         return _newest_at(min(bounds.values()), skew) if bounds else progress.newest.get(name, BEGIN)
-    clock = _clock(deployed, start.time) if before.live else BEGIN
+    clock = _clock(deployed, start.time) - before.lag if before.live else BEGIN
     if before.lanes:
         read = _newest_at(min(max(bound, bounds.get(lane, BEGIN)) for lane, bound in before.lanes.items()), skew)
     else:
@@ -584,14 +589,14 @@ def _bounds(deployed: Deployed, end: Offset) -> dict[str, int]:
 
 
 def _clocks(deployed: Deployed, end: Offset) -> dict[str, int]:
-    """Return the bounds of silent streams by the clock: now if we stamp them, else now less their skew."""
+    """Return the bounds of silent streams by the clock: now if we stamp them, else now less their lag and skew."""
     time = _clock(deployed, end.time)
     clocks = {}
     for name, stream in deployed.streams.items():
         if is_stamped(stream):
             clocks[name] = time
         elif end.streams[name].live:
-            clocks[name] = time - stream.skew
+            clocks[name] = time - end.streams[name].lag - stream.skew
     return clocks if time > BEGIN else {}
 
 

@@ -28,6 +28,7 @@ class StreamAt(Struct, frozen=True, kw_only=True):
     source: str = ""  # of the definition: a stream of the same name with another source is another one
     leads: bool = False  # whether its timestamps were further ahead of the clock than those of others may be
     idle: bool = False  # no query has it, so it waits where it is
+    lag: int = 0  # by how much it is behind the clock while it is live
     offered: int = BEGIN  # the latest bound by the clock that buckets could ask for
 
 

@@ -23,6 +23,7 @@ class Progress(Struct, frozen=True):
     newest: dict[str, int] = {}  # timestamps by stream of one lane
     sources: dict[str, str] = {}  # of these streams
     punctual: dict[str, bool] = {}  # whether a stream's last tuples came within its skew
+    lags: dict[str, int] = {}  # how far behind the clock the last tuples of streams were that run behind it
     exchanges: dict[str, int] = {}  # bounds by origin
     waits: list[Wait] = []
     unread: int = 0  # tuples that wait in the buckets because the budget did not suffice
@@ -50,7 +51,8 @@ class Progress(Struct, frozen=True):
         punctual = {name: kept for name, kept in self.punctual.items() if name not in others}
         lanes = {name: bounds for name, bounds in self.lanes.items() if name not in others}
         caused = {name: bound for name, bound in self.caused.items() if name not in others}
-        return msgspec.structs.replace(self, newest=newest, punctual=punctual, lanes=lanes, caused=caused)
+        lags = {name: lag for name, lag in self.lags.items() if name not in others}
+        return msgspec.structs.replace(self, newest=newest, punctual=punctual, lags=lags, lanes=lanes, caused=caused)
 
 
 _decoder = msgspec.json.Decoder(Progress)

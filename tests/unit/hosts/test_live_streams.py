@@ -24,18 +24,21 @@ def micros(seconds):
     return 1_767_225_600 * SECOND + round(seconds * SECOND)
 
 
-def run(until, slow, *, step=0.1):
-    """Feed five fast tuples a second, slow ones as (arrival, timestamp); return when windows came, and the session."""
-    clock = VirtualClock(micros(0))
+def run(until, slow, *, step=0.1, behind=None):
+    """Feed five fast tuples a second, slow ones as (arrival, timestamp); return when windows came, and the session.
+
+    The clock of both streams may be `behind` ours.
+    """
+    clock = VirtualClock(micros(behind or 0))
     session = Session(host="local")
     assert isinstance(session.deployment, LocalDeployment)
     local_host(session).clock = clock
-    session.execute(SCRIPT)
+    session.execute(SCRIPT if behind is None else SCRIPT.replace(" FROM MEMORY", " BEHIND CLOCK FROM MEMORY"))
     seen = {}
     waiting = sorted(slow)
     for tick in range(round(until / step)):
         now = tick * step
-        clock.advance(micros(now) - clock.now())
+        clock.advance(micros(now + (behind or 0)) - clock.now())
         if tick % 2 == 0:
             session.push("fast", [{"at": EPOCH + dt.timedelta(seconds=now), "v": tick}])
         while waiting and waiting[0][0] <= now:
@@ -76,3 +79,21 @@ def test_old_data_is_read_by_its_own_time_however_slowly():
     session.drain()
     assert sum(row["n"] for row in session.results("counts")) == 60
     assert session.results("late") == []
+
+
+@pytest.mark.slow
+def test_a_stream_whose_clock_is_an_hour_behind_does_not_hold_others_up():
+    """The last timestamp, plus the time since, less the skew: exact where delays differ by no more than the skew."""
+    slow = [(3.0, 0.0), (8.0, 5.0), (28.0, 27.9), (33.5, 30.6)]
+    seen, session = run(40, slow, behind=3600)
+    delays = sorted(when - end for end, (when, _) in seen.items() if end > 10)
+    assert delays[len(delays) // 2] <= 6.3 + 1e-9, "the delay of the last tuple, the skew, and ticks"
+    counted = sum(n for _, n in seen.values())
+    assert counted == sum(1 for i in range(200) if i / 5 < max(seen)) + len(slow), "nothing was lost"
+    assert session.results("late") == []
+
+
+def test_a_stream_whose_distance_grows_has_late_tuples_until_it_is_known_again():
+    seen, session = run(30, [(3.0, 0.0), (15.0, 5.0), (20.0, 16.0), (27.0, 22.0)], behind=3600)
+    assert session.results("late") == [{"v": 1}]
+    assert 20 <= max(seen) <= 23, "16 was read at 20, so at 30 no more than 23 can be over"

@@ -32,17 +32,20 @@ class Case:
     """The setting of one run.
 
     `age` is the delay of slow tuples, `every` the time between them; `skews` is what each stream declares, None if
-    Headrace assigns the timestamps.
+    Headrace assigns the timestamps. The clock of both streams is `distance` seconds behind ours, which they declare.
     """
 
     name: str
     every: float
     age: float
     skews: Mapping[str, int] | None
+    distance: float = 0.0
 
     def stamps(self, stream: str) -> str:
         """Return our TIMESTAMP clause."""
-        return "TIMESTAMP INTERNAL" if self.skews is None else f"TIMESTAMP BY at SKEW {self.skews[stream]} SECONDS"
+        if self.skews is None:
+            return "TIMESTAMP INTERNAL"
+        return f"TIMESTAMP BY at SKEW {self.skews[stream]} SECONDS{' BEHIND CLOCK' if self.distance else ''}"
 
     def behind(self, stream: str) -> int:
         """Return how many seconds a watermark stays behind the newest tuple."""
@@ -69,6 +72,12 @@ def late_alone(every: float, age: int) -> Case:
     return Case(
         f"slow stream every {every:g} s, {age} s old, fast within 1 s", every, float(age), {"fast": 1, "slow": age}
     )
+
+
+def distant(every: float, hours: int) -> Case:
+    """Return a case in which the clock of both streams is some hours behind; tuples arrive within a second."""
+    name = f"slow stream every {every:g} s, both {hours} h behind the clock"
+    return Case(name, every, 1.0, {"fast": 1, "slow": 1}, 3600.0 * hours)
 
 
 @dataclass(slots=True)
@@ -122,7 +131,8 @@ class Watched:
 
     def delays(self, results: Seen) -> dict[float, float]:
         """Return the delays of windows that lie well within the run, by the seconds since its start."""
-        return {end - self.written[0]: results.delays[end] for end in self.within if end in results.delays}
+        delays = {end: results.delays[end] - self.case.distance for end in self.within if end in results.delays}
+        return {end - self.written[0]: delay for end, delay in delays.items()}
 
     def median(self, results: Seen) -> float:
         """Return the median delay."""
@@ -179,7 +189,7 @@ def watch(case: Case, seconds: float, start_beside: Starter | None = None) -> Wa
         ends.callback(session.stop)
         query = _start_spark(case, root, spark)
         ends.callback(query.stop)
-        _warm_up(root, session, query)
+        _warm_up(case, root, session, query)
         written = _write(case, root, seconds)
         _settle(case, ours, len(written) + 2)
     return Watched(case, ours, spark, tuple(written), statistics.median(batches.values()), others)
@@ -224,10 +234,10 @@ def _start_spark(case: Case, root: Path, results: Seen) -> Any:
     return counts.writeStream.foreachBatch(take).option("checkpointLocation", str(root / "spark")).start()
 
 
-def _warm_up(root: Path, session: Session, query: Any) -> None:
+def _warm_up(case: Case, root: Path, session: Session, query: Any) -> None:
     """Wait until Headrace and Spark have run a micro-batch; their first ones are slow."""
     for name in ("fast", "slow"):
-        put(root / name, "warm", time.time())
+        put(root / name, "warm", time.time() - case.distance)
     # `wait` raises at once what made ours fail
     until(
         lambda: not session.deployment.wait(0.0) and session.statistics().batch >= 1 and query.lastProgress is not None
@@ -244,7 +254,7 @@ def _write(case: Case, root: Path, seconds: float) -> list[float]:
         number = 0
         while not done.wait(case.every if number else 1.0):
             number += 1
-            stamp = time.time() - case.age
+            stamp = time.time() - case.age - case.distance
             put(root / "slow", str(number), stamp)
             written.append(stamp)
 
@@ -252,7 +262,7 @@ def _write(case: Case, root: Path, seconds: float) -> list[float]:
     thread.start()
     number = 0
     while time.time() - began < seconds:
-        stamp = time.time()
+        stamp = time.time() - case.distance
         put(root / "fast", str(number), stamp)
         written.append(stamp)
         number += 1

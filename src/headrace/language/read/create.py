@@ -22,7 +22,7 @@ _WATERMARK = "write WATERMARK FOR at AS at - INTERVAL '5' SECOND"
 _TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options) [REFRESH '1 minute']"
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
-    "[TIMESTAMP BY column SKEW 2 SECONDS AHEAD 1 HOUR | TIMESTAMP INTERNAL] "
+    "[TIMESTAMP BY column SKEW 2 SECONDS AHEAD 1 HOUR BEHIND CLOCK | TIMESTAMP INTERNAL] "
     "[PUNCTUATED BY column ON (columns)] FROM KIND (options)"
 )
 
@@ -158,7 +158,7 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
             hint="leave it out; CREATE TABLE t (..., PRIMARY KEY (id)) FROM stream has the newest of each key",
         )
     time_column: Name | None = None
-    skew, ahead = 0, None
+    skew, ahead, behind = 0, None, False
     if watermark is not None:
         time_column, skew = watermark
         if reader.word() == "TIMESTAMP":
@@ -171,6 +171,9 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
             skew = reader.duration()
         if reader.accept("AHEAD"):
             ahead = END if reader.accept("UNLIMITED") else reader.duration()
+        if reader.accept("BEHIND"):
+            reader.expect("CLOCK", hint="TIMESTAMP BY at SKEW 5 SECONDS BEHIND CLOCK")
+            behind = True
     elif not reader.accept("TIMESTAMP", "INTERNAL") and reader.word(1) == "LATENT":
         hint = "write TIMESTAMP INTERNAL: such tuples have the time at which they are read, and never wait"
         raise SyntaxFault("there are no latent timestamps", span=reader.here(), hint=hint)
@@ -195,6 +198,7 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
         if_not_exists,
         mark,
         delimited,
+        behind,
     )
 
 

@@ -63,6 +63,7 @@ class CreateStream:
     if_not_exists: bool
     mark: Name | None = None  # of PUNCTUATED BY mark ON (delimited)
     delimited: tuple[Name, ...] = ()
+    behind: bool = False  # BEHIND CLOCK
 
 
 @dataclass(frozen=True, slots=True)
