@@ -45,7 +45,7 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
     column = None
     if statement.time_column is not None:
         name = statement.time_column
-        field = _field(statement, name, schema)
+        field = _field(statement, name, schema, f"declare it among the columns: {name.text} TIMESTAMP")
         if field.type is not Type.TIMESTAMP:
             raise TypeFault(
                 f"column {field.name!r} is {field.type.value}, not TIMESTAMP",
@@ -69,7 +69,7 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
 
 def _mark(statement: CreateStream, name: Name, schema: Schema) -> str:
     """Return the column that marks an end."""
-    field = _field(statement, name, schema)
+    field = _field(statement, name, schema, f"declare it among the columns: {name.text} BOOLEAN, TRUE in a mark")
     if field.type not in (Type.BOOLEAN, Type.TIMESTAMP):
         raise TypeFault(
             f"column {field.name!r} is {field.type.value}: a mark is BOOLEAN or TIMESTAMP",
@@ -89,7 +89,7 @@ def _delimited(statement: CreateStream, schema: Schema) -> tuple[str, ...]:
     """Return the columns that a mark is about."""
     names: list[str] = []
     for name in statement.delimited:
-        field = _field(statement, name, schema)
+        field = _field(statement, name, schema, f"{statement.name.text} has {', '.join(schema.names)}")
         if not isinstance(field.type, Type) or field.type in (Type.DOUBLE, Type.FLOAT):
             raise TypeFault(
                 f"column {field.name!r} is {field.type.value}, which cannot delimit a stream",
@@ -97,18 +97,22 @@ def _delimited(statement: CreateStream, schema: Schema) -> tuple[str, ...]:
                 hint="name columns by which tuples are grouped or joined: numbers without fraction, texts, times",
             )
         if field.name in (*names, None if statement.mark is None else statement.mark.text):
-            raise NameFault(f"column {field.name!r} is named twice in PUNCTUATED BY", span=name.span)
+            raise NameFault(
+                f"column {field.name!r} is named twice in PUNCTUATED BY",
+                span=name.span,
+                hint="name each column once: PUNCTUATED BY done ON (segment, direction)",
+            )
         names.append(field.name)
     return tuple(names)
 
 
-def _field(statement: CreateStream, name: Name, schema: Schema) -> Field:
+def _field(statement: CreateStream, name: Name, schema: Schema, otherwise: str) -> Field:
     field = next((field for field in schema if field.name.lower() == name.text.lower()), None)
     if field is None:
         raise NameFault(
             f"column {name.text!r} does not exist in {statement.name.text}",
             span=name.span,
-            hint=did_you_mean(name.text, schema.names),
+            hint=did_you_mean(name.text, schema.names, otherwise=otherwise),
         )
     return field
 

@@ -192,9 +192,10 @@ def _on_demand(reader: Reader) -> int | None:
     reader.expect("DEMAND", hint="CREATE QUERY name ON DEMAND [KEEP 1000000] AS SELECT ...")
     if not reader.accept("KEEP"):
         return _MOST_HELD
-    span, most = reader.here(), reader.integer("how many tuples may wait")
+    hint = "write for example KEEP 1000000"
+    span, most = reader.here(), reader.integer("how many tuples may wait", hint=hint)
     if most < 1:
-        raise SyntaxFault("at least one tuple must be able to wait", span=span, hint="write for example KEEP 1000000")
+        raise SyntaxFault("at least one tuple must be able to wait", span=span, hint=hint)
     return most
 
 
@@ -345,7 +346,8 @@ def _tell(reader: Reader, offset: int) -> statements.Tell | statements.Ask:
     query = reader.name("the query's name")
     if intent == "DEMAND" and reader.done:
         return statements.Ask(reader.text, offset, query)
-    reader.expect("WHERE", hint=f"{intent} query WHERE segment = 3 FOR 2 MINUTES")
+    now = "DEMAND query WHERE segment = 3 shows what is not final; a query ON DEMAND is asked with DEMAND query"
+    reader.expect("WHERE", hint=now if intent == "DEMAND" else f"{intent} query WHERE segment = 3 FOR 2 MINUTES")
     tokens = reader.until("FOR", "PRIORITY")
     if not tokens:
         reader.fail("expected a condition", hint=f"{intent} query WHERE segment = 3")

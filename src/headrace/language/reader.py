@@ -98,7 +98,7 @@ class Reader:
         instead = f"found {self.token.text!r}" if self.token is not None else f"the {self._whole} ends"
         raise SyntaxFault(f"{message}, but {instead}", span=self.here(), hint=hint)
 
-    def name(self, what: str = "a name") -> Name:
+    def name(self, what: str = "a name", *, hint: str | None = None) -> Name:
         """Read an identifier, quoted or not; keywords may be names."""
         token = self.token
         if (
@@ -106,7 +106,7 @@ class Reader:
             or not (token.token_type == TokenType.IDENTIFIER or token.text[:1].isidentifier())
             or token.token_type == TokenType.STRING
         ):
-            self.fail(f"expected {what}")
+            self.fail(f"expected {what}", hint=hint)
         self.position += 1
         return Name(token.text, span_of(token))
 
@@ -136,10 +136,10 @@ class Reader:
             raise SyntaxFault(f"{target!r} does not name a Python {kind.lower()}", span=span, hint=hint) from error
         return Name(target, span)
 
-    def integer(self, what: str) -> int:
+    def integer(self, what: str, *, hint: str | None = None) -> int:
         token = self.token
         if token is None or token.token_type != TokenType.NUMBER or not token.text.isdigit():
-            self.fail(f"expected {what}, a whole number")
+            self.fail(f"expected {what}, a whole number", hint=hint)
         self.position += 1
         return int(token.text)
 

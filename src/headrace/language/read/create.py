@@ -208,12 +208,12 @@ def _marks(reader: Reader) -> tuple[Name | None, tuple[Name, ...]]:
         return None, ()
     hint = "PUNCTUATED BY done ON (segment): a record with done = TRUE ends its segment"
     reader.expect("BY", hint=hint)
-    mark = reader.name("the column that marks an end")
+    mark = reader.name("the column that marks an end", hint=hint)
     reader.expect("ON", hint=hint)
     reader.expect("(", hint=hint)
-    delimited = [reader.name("a column that a mark is about")]
+    delimited = [reader.name("a column that a mark is about", hint=hint)]
     while reader.accept(","):
-        delimited.append(reader.name("a column that a mark is about"))
+        delimited.append(reader.name("a column that a mark is about", hint=hint))
     reader.expect(")", hint=hint)
     return mark, tuple(delimited)
 

@@ -146,12 +146,12 @@ class _Body:
         sets: dict[str, Expr] = {}
         for column, value in zip(clause.columns, clause.values, strict=True):
             field = next((field for field in table.fields if field.name.lower() == column.text.lower()), None)
-            if field is None or field.name in sets:
-                raise NameFault(
-                    f"{table.name} has no column {column.text!r}" if field is None else f"{column.text} is set twice",
-                    span=column.span,
-                    hint=did_you_mean(column.text, [field.name for field in table.fields]),
-                )
+            if field is None:
+                names = [field.name for field in table.fields]
+                hint = did_you_mean(column.text, names, otherwise=f"{table.name} has {', '.join(names)}")
+                raise NameFault(f"{table.name} has no column {column.text!r}", span=column.span, hint=hint)
+            if field.name in sets:
+                raise NameFault(f"{column.text} is set twice", span=column.span, hint="set each column once")
             sets[field.name] = self._value(value, binder, field.type)
         return tuple(sets.items())
 
