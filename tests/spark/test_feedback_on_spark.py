@@ -39,7 +39,13 @@ def test_what_nobody_needs_is_not_even_read_and_a_restart_knows_it(spark, tmp_pa
               FROM FILES (path '{data}', format 'parquet');
             CREATE QUERY speeds AS SELECT segment, avg(speed) AS speed, count(*) AS n, window_end
               FROM detectors [RANGE 10 SECONDS] WHERE speed < 200 GROUP BY segment
-              INTO FILES (path '{tmp_path}/out', format 'parquet')""")
+              INTO FILES (path '{tmp_path}/out', format 'parquet');
+            CREATE STREAM probes (at TIMESTAMP, segment INT) TIMESTAMP BY at SKEW 1 HOUR FROM MEMORY;
+            CREATE STREAM alarms (at TIMESTAMP, segment INT) TIMESTAMP BY at SKEW 1 HOUR FROM MEMORY;
+            CREATE QUERY near WITH (early) AS SELECT s.segment, s.n FROM alarms [RANGE 1 MINUTE] AS a IMPATIENT JOIN
+              (SELECT segment, count(*) AS n FROM probes [RANGE 1 MINUTE] GROUP BY segment) [RANGE 1 MINUTE] AS s
+              ON a.segment = s.segment INTO MEMORY""")
+        session.push("probes", [{"at": START, "segment": segment} for segment in (1, 2, 2)])
         for number in range(3):
             write(data, number)
         until(lambda: read(session) == 270)
@@ -47,6 +53,9 @@ def test_what_nobody_needs_is_not_even_read_and_a_restart_knows_it(spark, tmp_pa
         write(data, 3)
         until(lambda: read(session) == 360)
         assert session.statistics().streams["detectors"].skipped == 80
+        until(lambda: session.statistics().streams["probes"].tuples == 3)
+        session.push("alarms", [{"at": START, "segment": 2}])
+        until(lambda: session.results("near") == [{"segment": 2, "n": 2, "partial": True}], session=session)
         (listing,) = session.execute("DEMAND speeds WHERE segment = 3")
         demanded = [dict(zip(listing.columns, row, strict=True)) for row in listing.rows]
         assert demanded
@@ -58,6 +67,8 @@ def test_what_nobody_needs_is_not_even_read_and_a_restart_knows_it(spark, tmp_pa
         assert session.statistics().streams["detectors"].skipped == 80, "the feedback is in force after the restart"
         rows = session.execute("SHOW FEEDBACK")[0].rows
         assert any("segment <> 3" in str(row[1]) for row in rows)
+        session.push("alarms", [{"at": START, "segment": 1}])
+        until(lambda: {"segment": 1, "n": 1, "partial": True} in session.results("near"), session=session)
         for number in range(5, 12):
             write(data, number)
         session.drain(60)

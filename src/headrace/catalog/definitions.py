@@ -25,6 +25,8 @@ SCHEDULE, START_ON, STOP_ON = "schedule", "start on", "stop on"
 ON_DEMAND = "on demand"
 #: Option of a query or rule that is on while the queries that feed it are.
 LATE_BINDING = "late_binding"
+#: The option of a query whose joins demand results before they are final, and the column that tells these apart.
+EARLY, PARTIAL = "early", "partial"
 
 
 class Connector(Struct, frozen=True):

@@ -32,7 +32,7 @@ from headrace.graph.graph import Arc, Graph, VertexId, part_before
 from headrace.model.join_tree import Tree
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback, Intent
-from headrace.model.patterns.pattern import Pattern, complement, matches
+from headrace.model.patterns.pattern import Pattern, complement, matches, one_of_all
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.operators.capabilities import (
@@ -74,6 +74,7 @@ class Engine:
         self.graph, self.ends = Graph(), self.execution.ends
         self.time = BEGIN  # the arrival time of what enters now
         self.partials: dict[VertexId, list[Page]] = {}  # results that were demanded before they were final
+        self._demanded: list[tuple[Arc, Pattern]] = []  # by operators, of their inputs
         self.costs: dict[VertexId, Cost] = {}
         self.urgent: frozenset[VertexId] = frozenset()  # vertices that no budget holds up, with all those before them
         self._costs_with_all_behind: dict[VertexId, WayCost] = {}
@@ -313,10 +314,12 @@ class Engine:
         vertex: VertexId,
         unneeded: Iterable[Pattern] = (),
         given: Mapping[VertexId, Sequence[Page]] | None = None,
+        unneeded_at: Iterable[tuple[Arc, Pattern]] = (),
     ) -> list[Page]:
         """Return what would still come out of a vertex if all input ended now; a twin of the engine finds out.
 
-        What is `unneeded` of it may be missing, which saves work. `given` are pages that would come before the end.
+        What is `unneeded` of it may be missing, which saves work, and so may what readers do not need `unneeded_at` an
+        arc. `given` are pages that would come before the end.
         """
         taps = () if vertex in self.ends else (vertex,)
         twin = Engine(part_before(self.graph, vertex), taps=taps, mode=self.network.mode)
@@ -326,6 +329,8 @@ class Engine:
         twin.resume(Remembered(ends=remembered.ends, owed=remembered.owed, guards=guards))
         for pattern in unneeded:
             twin.guards.assume(vertex, pattern)
+        for arc, pattern in unneeded_at:
+            twin.guards.assume_at(arc, pattern)
         for source in (scan.id for scan in twin.graph if not scan.inputs):
             for page in (given or {}).get(source, ()):
                 twin.push(source, page)
@@ -334,6 +339,20 @@ class Engine:
         pages = twin.take_results().get(vertex, [])
         twin.close()
         return [page for page in pages if len(page)]
+
+    def demanded_now(self, end: VertexId) -> list[Page]:
+        """Return what would come out of an end now, as far as operators before it have demanded it of their inputs."""
+        before = {vertex.id for vertex in part_before(self.graph, end)} if self._demanded else set()
+        wanted: dict[Arc, list[Pattern]] = {}
+        for arc, pattern in self._demanded:
+            if arc[0] in before:
+                wanted.setdefault(arc, []).append(pattern)
+        others = [(arc, other) for arc, patterns in wanted.items() for other in complement(one_of_all(patterns))]
+        return self.results_now(end, unneeded_at=others) if wanted else []
+
+    def forget_demands(self) -> None:
+        """Forget what operators have demanded."""
+        self._demanded.clear()
 
     def take_partials(self) -> dict[VertexId, list[Page]]:
         """Return demanded results that are not final, since the last call; the final ones follow in their time."""
@@ -472,4 +491,4 @@ class Engine:
                 case Intent.DESIRED:
                     self.desires.add_at((name, port), feedback.pattern)
                 case Intent.DEMANDED:
-                    raise InternalError(f"operator {name} demands partial results; only readers of a query may")
+                    self._demanded.append(((name, port), feedback.pattern))

@@ -24,7 +24,7 @@ from headrace.model.window import AggregateCall, Extent, Window
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
 SequenceMode: TypeAlias = Literal["recent", "chronicle", "consuming"]
-Manner: TypeAlias = Literal["plain", "thrifty", "impatient"]
+Manner: TypeAlias = Literal["plain", "thrifty", "impatient", "demanding"]
 
 
 class Scan(Struct, frozen=True, tag="scan"):
@@ -161,8 +161,8 @@ class Join(Struct, frozen=True, tag="join", omit_defaults=True):
     (left, right, full) that finds no partner comes out padded with NULL, stamped with its own timestamp and keeping its
     own expiry.
 
-    A `manner` chooses the feedback that the join sends to its inputs; it changes no result. The aliases are those of
-    the inputs in FROM, if they are items of it.
+    A `manner` chooses the feedback that the join sends to its inputs; it changes no final result. The aliases are those
+    of the inputs in FROM, if they are items of it.
 
     With `change`, the join gives a changelog, and this is the column that says what a row is. A row without a partner
     is inserted, padded, at its own instant. With its first partner it is deleted, at the instant of the pair. A row

@@ -14,7 +14,7 @@ import polars as pl
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.report import format_report
 from headrace.catalog.define import define_connector, define_query
-from headrace.catalog.definitions import LATE_BINDING, Connector, Query, Table, Timing
+from headrace.catalog.definitions import EARLY, LATE_BINDING, Connector, Query, Table, Timing
 from headrace.catalog.references import learn_references, references, references_of
 from headrace.commands.command import AddQuery, Release, SendFeedback
 from headrace.commands.rebucketing import rebucketing
@@ -45,6 +45,7 @@ from headrace.session.definitions import (
     create_table,
     create_view,
 )
+from headrace.session.early import check_early, with_early_results
 from headrace.session.explain_plans import explain_plans, format_plans, plans_as_json
 from headrace.session.feedback import feedback_command
 from headrace.session.forecast import forecast_together, measured
@@ -233,6 +234,9 @@ class Statements:
         grid = self._choose_grid(transaction, statement.name.text, references_of(statement.select).relations)
         plan = plan_select(statement.select, statement.text, transaction.catalog, ordered=order)
         check_secrets(*statement.sinks)
+        early = statement.options.get(EARLY), statement.option_spans.get(EARLY)
+        if early[0]:
+            plan = with_early_results(plan, early[1])
         query = define_query(statement, plan.schema)
         running = transaction.running.get(query.name) if statement.or_replace else None
         if running is not None:
@@ -240,6 +244,8 @@ class Statements:
         if statement.on_demand is not None:
             _check_on_demand(statement, query)
         command = command_for(query, plan, transaction.catalog, choose_grid=grid)
+        if early[0]:
+            check_early(query.name, command.graph, early[1])
         command = msgspec.structs.replace(command, definition=digest_of(query))
         if query.options.get(LATE_BINDING):
             command = self._bound_late(statement, command, transaction)

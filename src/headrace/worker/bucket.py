@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
+import polars as pl
 
+from headrace.catalog.definitions import PARTIAL
 from headrace.commands import settings
 from headrace.commands.command import (
     Command,
@@ -181,6 +183,7 @@ class Bucket:
         self._release(commands)
         building = self.engine.advance_trees()
         answers, demands = self._answers(commands)
+        early = self._early()
         given: list[Moved] = []
         if is_moving:
             changes = allotments, self.running.allotments
@@ -192,6 +195,8 @@ class Bucket:
             self._save(batch, store, queries_changed=changed)
         self._has_dropped = False
         results = self.engine.take_results()
+        for name, pages in early.items():
+            results.setdefault(name, []).extend(pages)
         noticed = [name for name in self.running.watched() if results.pop(name, None)]
         out = [*inbox.staged, *self._results(results, stage), *answers]
         report = self._report(inbox, asked, noticed, clock.perf_counter_ns() - began)
@@ -451,6 +456,17 @@ class Bucket:
                 pages = self.engine.results_now(exchange, unneeded.get(exchange, ()), given)
                 rows += self._rows(Kind.DEMANDED, name_of(demand.demand, exchange), pages)
         return rows, is_last
+
+    def _early(self) -> dict[VertexId, list[Page]]:
+        """Return results that operators demanded in this micro-batch before they are final, flagged as partial."""
+        early: dict[VertexId, list[Page]] = {}
+        for query in self.running.queries:
+            if PARTIAL in query.schema.names and self.engine.runs(query.output):
+                pages = self.engine.demanded_now(query.output)
+                flagged = [Page(page.rows.with_columns(pl.lit(True).alias(PARTIAL))) for page in pages]
+                early |= {query.output: flagged} if flagged else {}
+        self.engine.forget_demands()
+        return early
 
     def _rows(self, kind: Kind, name: VertexId, pages: Sequence[Page]) -> Iterator[Row]:
         for index, page in enumerate(pages):

@@ -340,6 +340,41 @@ def test_a_demand_sends_no_more_by_exchanges_than_it_needs(session, monkeypatch)
         session.execute("DEMAND counts WHERE TRUE")
 
 
+NEAR = """CREATE QUERY near WITH (early) AS SELECT a.id, s.segment, s.n
+  FROM alarms [RANGE 20 SECONDS] AS a IMPATIENT JOIN
+  (SELECT segment, count(*) AS n FROM detectors [RANGE 10 SECONDS] GROUP BY segment) [RANGE 20 SECONDS] AS s
+  ON a.segment = s.segment INTO MEMORY"""
+
+
+def alarm(session, second, number, segment):
+    at = EPOCH + dt.timedelta(seconds=second)
+    session.push("alarms", [{"at": at, "id": number, "segment": segment}])
+    while local_host(session).step():
+        pass
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_join_demands_what_its_input_has_of_a_key_and_the_final_result_follows(session, restarted):
+    session.execute("CREATE STREAM alarms (at TIMESTAMP, id INT, segment INT) TIMESTAMP BY at FROM MEMORY;" + NEAR)
+    push(session, range(5))
+    alarm(session, 4, 1, 3)
+    assert session.results("near") == [{"id": 1, "segment": 3, "n": 5, "partial": True}]
+    local_host(session).forgetful = restarted
+    push(session, range(5, 8))
+    assert len(session.results("near")) == 1, "readings alone demand nothing"
+    alarm(session, 7, 2, 4)
+    alarm(session, 7, 3, 3)
+    early = [{"id": 2, "segment": 4, "n": 8}, {"id": 1, "segment": 3, "n": 8}, {"id": 3, "segment": 3, "n": 8}]
+    got = [{**row, "partial": False} for row in session.results("near")[1:] if row["partial"]]
+    assert sorted(map(str, got)) == sorted(str({**row, "partial": False}) for row in early)
+    push(session, range(8, 11))
+    alarm(session, 11, 4, 8)
+    session.drain()
+    final = [row for row in session.results("near") if not row["partial"]]
+    expected = [(number, segment, n) for number, segment in ((1, 3), (2, 4), (3, 3), (4, 8)) for n in (10, 1)]
+    assert sorted(tuple(row.values())[:3] for row in final) == sorted(expected), "the same as without early results"
+
+
 def log_of(session):
     log = local_host(session).intake.deployments.log
     return log.between(0, log.count())

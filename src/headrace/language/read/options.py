@@ -34,7 +34,7 @@ class Options(NamedTuple):
 
 def read_options(reader: Reader) -> Options:
     """Read the options of CREATE QUERY ... WITH."""
-    return _options(reader, (*OPTIONS, "ordered", "force", "late_binding", KEEP), removable=False)
+    return _options(reader, (*OPTIONS, "ordered", "early", "force", "late_binding", KEEP), removable=False)
 
 
 def read_promises(reader: Reader) -> Options:

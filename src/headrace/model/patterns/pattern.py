@@ -6,7 +6,7 @@ anything, NULL too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import polars as pl
@@ -106,6 +106,26 @@ def is_empty(condition: Pattern) -> bool:
 def complement(condition: Pattern) -> tuple[Pattern, ...]:
     """Return patterns that match what a pattern does not match, each about one column."""
     return tuple(Pattern((replace(term, match=other),)) for term in condition.terms for other in others(term.match))
+
+
+def one_of_all(conditions: Sequence[Pattern]) -> Pattern:
+    """Return a pattern that matches what any of these does; it may match more."""
+    first, *rest = conditions
+    if not all(isinstance(term.match, OneOf) for each in conditions for term in each.terms):
+        return first if all(each == first for each in rest) else ALL_TUPLES
+    shared = [term for term in first.terms if all(term.column.name in each.names for each in rest)]
+    values = {
+        term: tuple(
+            dict.fromkeys(
+                value
+                for each in conditions
+                if isinstance(found := each.get(term.column.name), OneOf)
+                for value in found.values
+            )
+        )
+        for term in shared
+    }
+    return Pattern(tuple(Term(term.column, OneOf(values[term])) for term in shared))
 
 
 def without(condition: Pattern, rows: pl.DataFrame) -> pl.DataFrame:

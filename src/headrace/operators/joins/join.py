@@ -76,7 +76,7 @@ class JoinOperator(TwoSides[SortedSide]):
         )
         self._ends, self._completed = JoinEnds(spec.keys, shown), Completed(2)
         self.speaks = spec.manner != "plain"
-        self.is_impatient = spec.manner == "impatient"
+        self.is_impatient = spec.manner in ("impatient", "demanding")
         self.is_thrifty = not self.is_impatient  # if it speaks at all
         self._announced = [BEGIN, BEGIN]  # what a thrifty join has said, of all keys
         self._announced_keys = [BEGIN, BEGIN]  # and of keys that the other side lacks
@@ -193,6 +193,7 @@ class JoinOperator(TwoSides[SortedSide]):
     def _desire(self, port: int, page: Page) -> None:
         """Ask for the partners of a page's tuples."""
         terms: list[tuple[Column, Match]] = []
+        own_terms: list[tuple[Column, Match]] = []
         for pair in self._spec.keys:
             own, other = pair[port], pair[1 - port]
             if (
@@ -204,9 +205,14 @@ class JoinOperator(TwoSides[SortedSide]):
             ):
                 values = page.rows[own.name].drop_nulls().unique()
                 if len(values) <= MOST_DESIRED_KEYS:
-                    terms.append((other, OneOf(tuple(values.sort().to_physical().to_list()))))
+                    keys = OneOf(tuple(values.sort().to_physical().to_list()))
+                    terms.append((other, keys))
+                    own_terms.append((own, keys))
         if terms:
             self._desires.append((1 - port, Feedback(Intent.DESIRED, pattern(*terms))))
+        if self._spec.manner == "demanding":  # the pairs of these keys, as far as both sides have come
+            self._desires.append((1 - port, Feedback(Intent.DEMANDED, pattern(*terms))))
+            self._desires.append((port, Feedback(Intent.DEMANDED, pattern(*own_terms))))
 
     def give(self, keys: Sequence[Keys], choose: Choose) -> State:
         given: dict[str, pl.DataFrame] = {}

@@ -20,7 +20,7 @@ from headrace.operators.spec import Spec
 from headrace.operators.text import equalities, with_inputs
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
-Manner: TypeAlias = Literal["plain", "thrifty", "impatient"]
+Manner: TypeAlias = Literal["plain", "thrifty", "impatient", "demanding"]
 
 _SIDE_TS = ("__ts_left", "__ts_right")
 
