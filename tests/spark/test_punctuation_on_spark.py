@@ -1,6 +1,7 @@
 """Records that end keys, on Spark: results come before the frontier, and marks survive kills and other buckets.
 
-So do demands for results that are not final, across an exchange.
+So do demands for results that are not final, across an exchange, desires with their priorities, aggregates that are
+written in SQL, and joins that take each tuple once.
 """
 
 import datetime as dt
@@ -25,6 +26,13 @@ CREATE QUERY counts AS SELECT segment, count(*) AS n, window_end FROM readings [
   GROUP BY segment INTO FILES (path '{out}/counts', format 'parquet');
 CREATE QUERY totals AS SELECT n, count(*) AS m FROM counts [RANGE 1 HOUR] GROUP BY n
   INTO FILES (path '{out}/totals', format 'parquet');
+CREATE AGGREGATE product(x DOUBLE) RETURNS DOUBLE {{ TABLE state(p DOUBLE); INITIALIZE: INSERT INTO state VALUES (x);
+  ITERATE: UPDATE state SET p = p * x; TERMINATE: INSERT INTO RETURN SELECT p FROM state; }};
+CREATE QUERY products AS SELECT segment, product(speed + 1) AS p, window_end FROM readings [RANGE 10 SECONDS]
+  GROUP BY segment INTO FILES (path '{out}/products', format 'parquet');
+CREATE QUERY steps AS SELECT a.segment, a.at AS first, b.at AS second FROM readings [RANGE 2 SECONDS] AS a
+  JOIN readings [RANGE 2 SECONDS] AS b ON a.segment = b.segment AND a.at < b.at CONSUMING
+  INTO FILES (path '{out}/steps', format 'parquet');
 CREATE QUERY late AS SELECT segment, speed FROM readings.late INTO FILES (path '{out}/late', format 'parquet');
 """
 FILES, SEGMENTS = 12, 20
@@ -35,6 +43,7 @@ from headrace.session import Session
 with Session(sys.argv[1], limit=220) as session:
     session.execute(open(sys.argv[2]).read())
     session.start()
+    session.execute("DESIRE counts WHERE segment = 3 PRIORITY 2")
     while True:
         session.execute("DEMAND totals WHERE n > 4")
 """
@@ -74,6 +83,23 @@ def expected_counts() -> list[tuple[object, ...]]:
     return sorted(found)
 
 
+def expected_products() -> list[tuple[object, ...]]:
+    """Each reading doubles the product; the extra one of segment 0 makes it three times as large."""
+    ends = [(number, START + dt.timedelta(seconds=10 * (number + 1))) for number in range(FILES)]
+    return sorted(
+        (segment, 1024.0 * (3 if segment == number == 0 else 1), end)
+        for segment in range(SEGMENTS)
+        for number, end in ends
+    )
+
+
+def expected_steps() -> list[tuple[object, ...]]:
+    """A reading is taken by the next one; from the extra one of segment 0 on, by the one after that."""
+    found = [(segment, second - 1, second) for segment in range(1, SEGMENTS) for second in range(1, 10 * FILES)]
+    found += [(0, second - 1 if second < 11 else second - 2, second) for second in range(1, 10 * FILES)]
+    return sorted((segment, *(START + dt.timedelta(seconds=second) for second in pair)) for segment, *pair in found)
+
+
 def test_marks_close_windows_early_and_survive_kills_and_other_buckets(tmp_path):
     write(tmp_path / "data")
     script = tmp_path / "script.sql"
@@ -91,6 +117,7 @@ def test_marks_close_windows_early_and_survive_kills_and_other_buckets(tmp_path)
     process.wait()
     with Session(checkpoint) as session:
         session.start()
+        assert [sent.feedback.priority for sent in session.running().feedback] == [2]
         session.execute("ALTER SYSTEM SET buckets = 2")
         ended = len(expected_counts()) - 200
         until(lambda: len(rows(tmp_path / "out" / "counts")) > ended, session=session)
@@ -103,5 +130,7 @@ def test_marks_close_windows_early_and_survive_kills_and_other_buckets(tmp_path)
         session.drain(90)
     assert rows(tmp_path / "out" / "counts") == expected_counts()
     assert rows(tmp_path / "out" / "totals") == totals
+    assert rows(tmp_path / "out" / "products") == expected_products()
+    assert rows(tmp_path / "out" / "steps") == expected_steps()
     late = [(number, 2.0) for number in range(1, FILES)]
     assert rows(tmp_path / "out" / "late") == late
