@@ -16,8 +16,9 @@ from headrace.model.page import Element, Page, Punctuation, page_of
 from headrace.model.schema import TS, Schema
 from headrace.model.time import END
 from headrace.model.types import Type
-from headrace.operators.capabilities import held_by, is_movable
+from headrace.operators.capabilities import held_by
 from headrace.operators.joins import sequence_match
+from headrace.operators.joins.consuming_join import ConsumingJoin
 from headrace.operators.joins.sequence_join import SequenceJoin
 from headrace.operators.joins.sequence_match import earliest_unused, number_rows
 from headrace.operators.operator import Operator
@@ -294,8 +295,8 @@ def test_consuming_goes_on_where_its_keys_were_taken_to() -> None:
     step(here, 1, page(1, 1, key=1))
     step(here, 1, page(1, 2, key=2))
     step(here, 1, Punctuation(3))
-    assert is_movable(here)
-    assert is_movable(there)
+    assert isinstance(here, ConsumingJoin)
+    assert isinstance(there, ConsumingJoin)
     there.take(here.give(((K,), (K,)), lambda frame, keys: (frame["__key"] == 1).to_numpy()))
     assert (held_by(here), held_by(there)) == (1, 2)
     step(there, 1, Punctuation(9))
@@ -404,8 +405,17 @@ def scripts(draw: st.DrawFn) -> Script:
 def test_operator_keeps_its_promises_and_agrees_with_the_definition(script: Script, at_once: int) -> None:
     spec = script.spec
     right_span = None if spec.right_span is UNSET else spec.right_span
-    inputs, conditions = (Scan("l", LEFT), Scan("r", RIGHT)), (spec.inclusive, spec.keys, spec.residual, spec.span)
-    node = Node(*inputs, spec.mode, *conditions, RIGHT_NAMES, right_span=right_span)
+    node = Node(
+        Scan("l", LEFT),
+        Scan("r", RIGHT),
+        spec.mode,
+        spec.inclusive,
+        spec.keys,
+        spec.residual,
+        spec.span,
+        RIGHT_NAMES,
+        right_span=right_span,
+    )
     expected = answer(node, {"l": script.history(0), "r": script.history(1)})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence_match, "PAIRS_AT_ONCE", at_once)
