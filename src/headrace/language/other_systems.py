@@ -100,7 +100,7 @@ STATEMENTS = {
 
 #: By the word after CREATE.
 CREATED = {
-    "MATERIALIZED": "write CREATE QUERY name AS SELECT ..., which runs and can be read by other queries",
+    "MATERIALIZED": "write CREATE MATERIALIZED VIEW name AS SELECT ..., or CREATE QUERY name AS SELECT ...",
     "SOURCE": "write CREATE STREAM name (column TYPE, ...) FROM KIND (options)",
     "CONNECTOR": "write FROM KIND (options) in CREATE STREAM, or INTO KIND (options) in CREATE QUERY",
     "TRIGGER": "write CREATE RULE name ON event DO action",
@@ -244,7 +244,6 @@ FUNCTIONS = {
     "posexplode_outer": _UNNEST,
     "inline": _UNNEST,
     "unnest": _UNNEST,
-    "json_value": _JSON_COLUMNS,
     "json_extract": _JSON_COLUMNS,
     "to_char": "write date_format(t, 'yyyy-MM-dd HH:mm')",
     "timestamptostring": "write date_format(t, 'yyyy-MM-dd HH:mm')",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from sqlglot import exp
@@ -154,7 +155,9 @@ def _create(reader: Reader, offset: int) -> Statement:
     start = reader.position
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
-    if reader.accept("VIEW"):
+    if reader.accept("MATERIALIZED", "VIEW"):
+        return _materialized_view(reader, offset, or_replace)
+    if reader.accept("VIEW") or reader.accept("TEMPORARY", "VIEW") or reader.accept("TEMP", "VIEW"):
         return _view(reader, offset, or_replace)
     if reader.accept("EVENT"):
         return _event(reader, offset, or_replace)
@@ -166,6 +169,12 @@ def _create(reader: Reader, offset: int) -> Statement:
         reader.position = start
         return read_create(reader, offset)
     return _create_query(reader, offset, or_replace)
+
+
+def _materialized_view(reader: Reader, offset: int, or_replace: bool) -> statements.CreateQuery:
+    """Read CREATE MATERIALIZED VIEW as CREATE QUERY; without INTO, its results stay in memory."""
+    query = _create_query(reader, offset, or_replace)
+    return query if query.sinks else replace(query, sinks=(ConnectorClause("MEMORY", {}, query.name.span),))
 
 
 def _create_query(reader: Reader, offset: int, or_replace: bool) -> statements.CreateQuery:

@@ -78,7 +78,7 @@ def read_table_function(tokens: Sequence[Token], text: str, parse: Expressions) 
     function, hint = _function(name), _TABLE_FORMS[name]
     reader = Reader(tokens[2:-1], text, end=tokens[-1].start, whole="call")
     _named_argument(reader, "DATA")
-    reader.expect("TABLE", hint=hint)
+    is_flink = reader.accept("TABLE")  # RisingWave writes tumble(s, at, INTERVAL '1 minute')
     item = exp.Table(this=_identifier(reader))
     while reader.accept("."):
         item = exp.Table(this=_identifier(reader), db=item.this)
@@ -94,10 +94,13 @@ def read_table_function(tokens: Sequence[Token], text: str, parse: Expressions) 
         by = tuple(_until_comma(reader, text, parse, hint))
     reader.expect(",", hint=hint)
     _named_argument(reader, "TIMECOL")
-    reader.expect("DESCRIPTOR", "(", hint=hint)
-    descriptor = Reader(reader.until(")"), text, whole="descriptor")
-    time = _time_column(descriptor, text, parse, function)
-    reader.expect(")", hint=hint)
+    if is_flink or reader.word() == "DESCRIPTOR":
+        reader.expect("DESCRIPTOR", "(", hint=hint)
+        descriptor = Reader(reader.until(")"), text, whole="descriptor")
+        time = _time_column(descriptor, text, parse, function)
+        reader.expect(")", hint=hint)
+    else:
+        time = _time_column(reader, text, parse, function)
     window = _window(reader, function, span, hint)
     item.meta["window"] = window
     item.meta["window_call"] = WindowCall(function, window, time, True, by)

@@ -191,7 +191,7 @@ FUNCTIONS: dict[str, Function] = {
     "neg": Function(1, 1, _signed, "the opposite number"),
     "abs": Function(1, 1, _signed, "the absolute value"),
     "sign": Function(1, 1, _fixed(_D, "number"), "-1.0, 0.0 or 1.0"),
-    "round": Function(1, 2, _round, "round(x [, digits]), half away from zero; digits is a literal >= 0"),
+    "round": Function(1, 2, _round, "round(x [, digits]), half away from zero; digits is a literal"),
     "floor": Function(1, 1, _whole, "the largest integer not above x"),
     "ceil": Function(1, 1, _whole, "the smallest integer not below x"),
     "sqrt": Function(1, 1, _fixed(_D, "number"), "square root; NaN below zero"),

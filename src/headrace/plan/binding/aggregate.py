@@ -57,7 +57,7 @@ class Grouping:
         self._keys: dict[Expr, str] = {}
         for expr in by:
             self._keys.setdefault(expr, unique(_key_name(expr), self._taken))
-        for node in _group_items(select):
+        for node in _group_items(select, self._is_aggregated):
             self._add_key(select, node)
 
     @property
@@ -91,6 +91,11 @@ class Grouping:
         """Return the condition that a window has a first tuple and another that is its last."""
         counted = self._known("count", None, Type.BIGINT)
         return Call(">", (Column(counted.name, Type.BIGINT), Literal(1, Type.BIGINT)), Type.BOOLEAN)
+
+    def _is_aggregated(self, item: exp.Expr) -> bool:
+        """Return whether a column of SELECT has no value for each tuple, so that GROUP BY ALL leaves it out."""
+        named = (node for node in item.walk() if isinstance(node, exp.Column) and node.name.lower() in BOUNDS)
+        return any(self._inner.aggregate_name(node) is not None for node in item.walk()) or any(named)
 
     def _binder(self, column: Callable[[exp.Column], Expr | None]) -> ExpressionBinder:
         modify = None if self._modifiers is None else self._modify
@@ -386,7 +391,7 @@ def is_grouped(select: exp.Select, env: Environment, binder: ExpressionBinder) -
     )
 
 
-def _group_items(select: exp.Select) -> list[exp.Expr]:
+def _group_items(select: exp.Select, aggregated: Callable[[exp.Expr], bool]) -> list[exp.Expr]:
     group = select.args.get("group")
     if group is None:
         return []
@@ -395,7 +400,7 @@ def _group_items(select: exp.Select) -> list[exp.Expr]:
             "GROUP BY names no columns", span=place(select), hint="leave GROUP BY out to make one group of all tuples"
         )
     if group.args.get("all"):
-        raise NotSupported("GROUP BY ALL is not supported", span=place(group), hint="write the columns to group by")
+        return [item.unalias() for item in select.expressions if not item.is_star and not aggregated(item)]
     return [item.this if isinstance(item, exp.Paren) else item for item in group.expressions]
 
 

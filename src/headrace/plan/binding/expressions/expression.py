@@ -141,6 +141,13 @@ class ExpressionBinder:
         if (operator, type(side)) in (("=", exp.Any), ("<>", exp.All)) and isinstance(side.this, exp.Query):
             member = self._member(exp.In(this=node.this, query=side.this))
             return member if operator == "=" else apply("not", (member,), place(node))
+        if isinstance(side, exp.Any | exp.All) and not isinstance(side.this, exp.Query):
+            several = self._several(operator, node, side)
+            if several is not None:
+                return several
+        if operator in ("=", "<>") and isinstance(node.this, exp.Tuple) and isinstance(side, exp.Tuple):
+            equal = self._equal_rows(node.this, side, node)
+            return equal if operator == "=" else apply("not", (equal,), place(node))
         for side in (node.this, node.expression):
             if isinstance(side, exp.Any | exp.All):
                 raise NotSupported(
@@ -157,6 +164,35 @@ class ExpressionBinder:
             raise NotSupported("this form of the operator is not supported", span=place(node))
         result = apply(operator, (self.bind(node.this), self.bind(node.expression)), place(node))
         return apply("not", (result,), place(node)) if node.args.get("negate") else result
+
+    def _several(self, operator: str, node: exp.Expr, side: exp.Any | exp.All) -> Expr | None:
+        """Bind x LIKE ANY ('a%', 'b%'), x = ANY (1, 2) and x = ANY (array)."""
+        inner = side.this.unnest() if isinstance(side.this, exp.Paren) else side.this
+        joined = "or" if isinstance(side, exp.Any) else "and"
+        if isinstance(node.parent, exp.Not) or node.args.get("negate"):
+            raise NotSupported(
+                "NOT before ANY and ALL means different things in different systems",
+                span=place(node),
+                hint="write NOT (x LIKE ANY ('a%', 'b%'))",
+            )
+        if isinstance(inner, exp.Tuple | exp.Array) or operator in ("like", "ilike"):
+            choices = inner.expressions if isinstance(inner, exp.Tuple | exp.Array) else [inner]
+            terms = [apply(operator, (self.bind(node.this), self.bind(one)), place(node)) for one in choices]
+            return chain(joined, terms)
+        if (operator, joined) == ("=", "or"):
+            return apply("array_contains", (self.bind(inner), self.bind(node.this)), place(node), written="= ANY")
+        return None
+
+    def _equal_rows(self, left: exp.Tuple, right: exp.Expr, node: exp.Expr) -> Expr:
+        """Compare two rows of values, column by column."""
+        if not isinstance(right, exp.Tuple) or len(left.expressions) != len(right.expressions):
+            raise TypeFault(
+                f"{len(left.expressions)} values are compared with another number of values",
+                span=place(node),
+                hint="write (a, b) = (1, 2)",
+            )
+        pairs = zip(left.expressions, right.expressions, strict=True)
+        return chain("and", [apply("=", (self.bind(mine), self.bind(other)), place(node)) for mine, other in pairs])
 
     def _negative(self, node: exp.Neg) -> Expr:
         arg = self.bind(node.this)
@@ -212,6 +248,8 @@ class ExpressionBinder:
             return self._member(node)
         if not node.expressions:
             _refuse(exp.Subquery(this=node))
+        if isinstance(node.this, exp.Tuple):
+            return chain("or", [self._equal_rows(node.this, choice, node) for choice in node.expressions])
         return apply(
             "in", (self.bind(node.this), *(self.bind(choice) for choice in node.expressions)), place(node), written="IN"
         )

@@ -306,9 +306,83 @@ def _decode(args: tuple[Expr, ...]) -> Expr | None:
     return Case(branches, None if default is None else unified[-1], unified[0].type)
 
 
+def _rounded(function: str) -> Callable[[tuple[Expr, ...]], Expr | None]:
+    """Round numbers to tens, hundreds, ... if the digits are negative; a DECIMAL does that itself."""
+
+    def special(args: tuple[Expr, ...]) -> Expr | None:
+        digits = args[1].value if len(args) == 2 and isinstance(args[1], Literal) else None
+        if not isinstance(digits, int) or digits >= 0 or isinstance(args[0].type, DecimalType):
+            return None
+        if digits < -18:
+            raise TypeFault(f"{function} to {-digits} digits before the point", hint="write at least -18")
+        unit, number = 10**-digits, args[0]
+        if not number.type.is_integer:
+            size = Literal(float(unit), Type.DOUBLE)
+            return apply("*", (apply(function, (apply("/", (number, size), None),), None), size), None)
+        if function == "bround":
+            raise NotSupported("bround of integers needs digits >= 0", hint="write round(x, -1)")
+        half = Literal(unit // 2, Type.BIGINT)
+        away = Case(
+            ((apply("<", (number, Literal(0, Type.INT)), None), apply("-", (number, half), None)),),
+            apply("+", (number, half), None),
+            Type.BIGINT,
+        )
+        return apply("*", (apply("div", (away, Literal(unit, Type.BIGINT)), None), Literal(unit, Type.BIGINT)), None)
+
+    return special
+
+
+def _width_bucket(args: tuple[Expr, ...]) -> Expr | None:
+    """width_bucket(x, low, high, n): the number of the bucket from 1 to n, 0 before the first, n + 1 after the last."""
+    if len(args) != 4 or not all(arg.type.is_numeric for arg in args) or not args[3].type.is_integer:
+        return None
+    x, low, high = (coerce(arg, Type.DOUBLE) for arg in args[:3])
+    count, zero, one = args[3], Literal(0, Type.BIGINT), Literal(1, Type.BIGINT)
+    after = apply("+", (count, one), None)
+    share = apply("/", (apply("*", (count, apply("-", (x, low), None)), None), apply("-", (high, low), None)), None)
+    inside = apply("+", (apply("floor", (share,), None), one), None)
+    falls = apply(">", (low, high), None)
+
+    def compared(operator: str, left: Expr, right: Expr, falling: bool) -> Expr:
+        holds = apply(operator, (left, right), None)
+        return apply("and", (falls if falling else apply("not", (falls,), None), holds), None)
+
+    nothing = apply("or", (apply("<=", (count, zero), None), apply("=", (low, high), None)), None)
+    branches = (
+        (nothing, Literal(None, Type.BIGINT)),
+        (compared("<", x, low, False), zero),
+        (compared(">=", x, high, False), after),
+        (compared(">", x, low, True), zero),
+        (compared("<=", x, high, True), after),
+    )
+    return Case(branches, inside, Type.BIGINT)
+
+
+def _instant_of(args: tuple[Expr, ...]) -> Expr | None:
+    """TO_TIMESTAMP_LTZ(n, 3) of Flink: milliseconds, or with 0 seconds, since 1970."""
+    unit = args[1].value if len(args) == 2 and isinstance(args[1], Literal) else 3 if len(args) == 1 else None
+    function = {0: "timestamp_seconds", 3: "timestamp_millis", 6: "timestamp_micros"}.get(int(unit or 0))
+    if unit is None or function is None or not args[0].type.is_integer:
+        return None
+    return apply(function, args[:1], None, written="to_timestamp_ltz")
+
+
 _PLAIN_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
     "nvl2": _nvl2,
+    "round": _rounded("round"),
+    "bround": _rounded("bround"),
+    "width_bucket": _width_bucket,
+    "to_timestamp_ltz": _instant_of,
+    "try_divide": lambda args: apply("/", args, None, written="try_divide") if len(args) == 2 else None,
+    "get": lambda args: apply("item", args, None, written="get") if len(args) == 2 else None,
+    "try_element_at": lambda args: apply("element_at", args, None) if len(args) == 2 else None,
+    "json_value": lambda args: apply("get_json_object", args, None, written="json_value") if len(args) == 2 else None,
+    "typeof": lambda args: (
+        Literal(args[0].type.value.lower().replace(": ", ":").replace(", ", ","), Type.STRING)
+        if len(args) == 1
+        else None
+    ),
     "isnotnull": lambda args: (
         Call("not", (Call("is_null", args, Type.BOOLEAN),), Type.BOOLEAN) if len(args) == 1 else None
     ),
