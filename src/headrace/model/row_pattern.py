@@ -1,7 +1,8 @@
 """Row patterns: which consecutive rows of a partition are a match, as MATCH_RECOGNIZE says it.
 
-A row belongs to a repeated variable if it satisfies its condition and the variable has not as many rows as it may have;
-the next variable gets it otherwise. So there is one way at most to match from a row on.
+A variable takes all rows that satisfy its condition. If its number of rows is not fixed, the row behind its last must
+not satisfy it. An optional variable (`B?`) is the only one that leaves a choice: it may pass over a row that it could
+take. Of all ways to match from a row on, the one that ends first counts; of several, the one that takes a row earlier.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ class Variable(Struct, frozen=True):
     least: int
     most: int | None
     condition: Expr
+
+    @property
+    def is_optional(self) -> bool:
+        return (self.least, self.most) == (0, 1)
 
     def __str__(self) -> str:
         return f"{self.name}{_quantifier(self.least, self.most)}"

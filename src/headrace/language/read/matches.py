@@ -34,6 +34,8 @@ _REFUSED = {
 }
 #: More rows of a variable than this are taken for a mistake.
 _MOST = 10_000
+#: Each optional variable may double the ways that are followed from a row on.
+_OPTIONAL = 8
 
 
 def read_match(tokens: Sequence[Token], text: str, parse: Expressions) -> MatchClause:
@@ -140,6 +142,13 @@ def _pattern(reader: Reader) -> tuple[PatternPart, ...]:
         parts.append(PatternPart(variable, least, most))
     if not parts:
         raise SyntaxFault("the pattern is empty", span=reader.here(), hint=FORM)
+    optional = [part.variable for part in parts if (part.least, part.most) == (0, 1)]
+    if len(optional) > _OPTIONAL:
+        raise NotSupported(
+            f"a pattern can have {_OPTIONAL} optional variables at most; this one has {len(optional)}",
+            span=optional[_OPTIONAL].span,
+            hint="write B* where further rows do no harm: it takes every row that it can, so there is one way",
+        )
     last = parts[-1]
     if last.least != last.most:
         raise NotSupported(

@@ -1,8 +1,8 @@
 """Find the matches of a row pattern in sorted rows.
 
-From each row on there is one way at most to match, so each candidate start is a lane: how far it has come, in which
-variable, and where the rows of each variable are. All lanes advance together, on columns. A lane in a repeated variable
-tests several rows at once, twice as many each time.
+A candidate start is a lane: how far it has come, in which variable, and where the rows of each variable are. All lanes
+advance together, on columns. A lane in a repeated variable tests several rows at once, twice as many each time. Where
+an optional variable can take a row, another lane of the same start goes on without; the one that ends first counts.
 
 If matches do not overlap, those lanes are only needed that no earlier match takes in. A round therefore runs some
 starts of each partition, lets only the first go far, and decides in the order of rows.
@@ -91,6 +91,21 @@ class _Lanes:
             np.full(size, _RUNNING, np.int64),
         )  # fmt: skip
 
+    def of(self, chosen: Ints) -> _Lanes:
+        """Return some of the lanes."""
+        return _Lanes(*(getattr(self, name)[chosen] for name in _PARTS))
+
+    def add(self, copied: Ints) -> Ints:
+        """Add copies of lanes; return where they are."""
+        before = len(self.start)
+        for name in _PARTS:
+            own = getattr(self, name)
+            setattr(self, name, np.concatenate([own, own[copied]]))
+        return np.arange(before, len(self.start))
+
+
+_PARTS = ("start", "row", "number", "first", "count", "block", "status")
+
 
 class _Run:
     """One search."""
@@ -103,6 +118,7 @@ class _Run:
         self._groups, self._ts, self._ends, self._bound = groups, ts, ends, bound
         self._stops = ends if pattern.within is None else np.minimum(ends, _behind(ts, groups, pattern.within))
         self._most = [_MANY if variable.most is None else variable.most for variable in pattern.variables]
+        self._forks = any(variable.is_optional for variable in pattern.variables)
 
     def overlapping(self, tried: Flags) -> Found:
         """Try every row that was not tried yet."""
@@ -179,18 +195,43 @@ class _Run:
         lanes = _Lanes.at(starts, len(self._pattern.variables))
         active = np.arange(len(starts))
         while len(active):
-            for number in range(len(self._pattern.variables)):
+            for number, variable in enumerate(self._pattern.variables):
                 here = active[lanes.number[active] == number]
-                if len(here):
+                if not len(here):
+                    continue
+                if variable.is_optional:
+                    active = np.append(active, self._fork(lanes, number, here))
+                else:
                     self._step(lanes, number, here)
             active = active[lanes.status[active] == _RUNNING]
             if not self._pattern.overlapping:
-                groups = self._groups[lanes.start[active]]
-                behind = np.append(False, groups[1:] == groups[:-1])[: len(active)]
-                far = behind & (lanes.row[active] - lanes.start[active] > _FAR)
+                active = active[np.argsort(lanes.start[active], kind="stable")] if self._forks else active
+                start, groups = lanes.start[active], self._groups[lanes.start[active]]
+                behind = np.append(False, (groups[1:] == groups[:-1]) & (start[1:] != start[:-1]))[: len(active)]
+                far = behind & (lanes.row[active] - start > _FAR)
                 lanes.status[active[far]] = _POSTPONED
                 active = active[~far]
-        return lanes
+        return lanes.of(_first_to_end(lanes)) if self._forks else lanes
+
+    def _fork(self, lanes: _Lanes, number: int, here: Ints) -> Ints:
+        """Let lanes go past an optional variable, and those whose next row it can take also through it.
+
+        Return the lanes that are added.
+        """
+        at_end = lanes.row[here] >= self._stops[lanes.start[here]]
+        self._end(lanes, here[at_end])
+        here = here[~at_end]
+        if not len(here):
+            return here
+        holds = self._test(lanes, number, here, np.zeros(len(here), np.int64))
+        lanes.number[here] += 1
+        lanes.block[here] = 1
+        taking = here[holds]
+        added = lanes.add(taking)
+        lanes.first[taking, number] = lanes.row[taking]
+        lanes.count[taking, number] = 1
+        lanes.row[taking] += 1
+        return added
 
     def _step(self, lanes: _Lanes, number: int, here: Ints) -> None:
         """Let lanes that are in a variable take as many of their next rows as it may have."""
@@ -203,7 +244,9 @@ class _Run:
                 return
         variable, most = self._pattern.variables[number], self._most[number]
         had = lanes.count[here, number]
-        size = np.minimum(np.minimum(lanes.block[here], stops - lanes.row[here]), most - had)
+        exact = variable.least == most
+        tested = most if exact else most + 1  # what follows must not fit a variable that may have fewer or more rows
+        size = np.minimum(np.minimum(lanes.block[here], stops - lanes.row[here]), tested - had)
         cuts = np.cumsum(size) - size
         place = np.repeat(np.arange(len(here)), size)
         offset = np.arange(len(place)) - cuts[place]
@@ -214,8 +257,9 @@ class _Run:
         lanes.row[here] += taken
         refused, counted = taken < size, had + taken
         lanes.block[here] = np.where(refused, 1, np.minimum(2 * lanes.block[here], _BLOCK))
-        lanes.status[here[refused & (counted < variable.least)]] = _FAILED
-        done = here[(counted == most) | (refused & (counted >= variable.least))]
+        failed = (refused & (counted < variable.least)) | (counted > most)
+        lanes.status[here[failed]] = _FAILED
+        done = here[~failed & (refused | (exact & (counted == most)))]
         lanes.number[done] += 1
         lanes.block[done] = 1
         if number == len(self._pattern.variables) - 1:
@@ -289,6 +333,18 @@ def _candidates(first: Ints, stop: Ints, limit: int) -> Ints:
     return rows
 
 
+def _first_to_end(lanes: _Lanes) -> Ints:
+    """Choose one of the lanes of each start: the match that ends first; of several, the one that takes a row earlier.
+
+    A lane that waits may still end before a match that is further. An open lane ends later than any match.
+    """
+    row = np.where(lanes.status == _FAILED, _MANY, np.where(lanes.status == _OPEN, _MANY - 1, lanes.row))
+    waits = lanes.status != _COMPLETE
+    order = np.lexsort((*(-lanes.count[:, i] for i in reversed(range(lanes.count.shape[1]))), waits, row, lanes.start))
+    chosen: Ints = order[np.diff(lanes.start[order], prepend=-1) != 0]
+    return chosen
+
+
 def _joined(parts: list[tuple[_Lanes, list[int]]], variables: int) -> _Lanes:
     """Return the chosen lanes of all rounds."""
     if not parts:
@@ -298,4 +354,4 @@ def _joined(parts: list[tuple[_Lanes, list[int]]], variables: int) -> _Lanes:
     def all_of(name: str) -> Ints:
         return np.concatenate([getattr(lanes, name)[chosen] for lanes, chosen in pieces])
 
-    return _Lanes(*(all_of(name) for name in ("start", "row", "number", "first", "count", "block", "status")))
+    return _Lanes(*(all_of(name) for name in _PARTS))

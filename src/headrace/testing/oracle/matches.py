@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.model.row_pattern import Fold, Lookup, RowPattern
+from headrace.model.row_pattern import Fold, Lookup, RowPattern, Variable
 from headrace.plan.nodes import MatchRows
 from headrace.testing.oracle.expressions import aggregate_of, value_of
 from headrace.testing.oracle.rows import Row, ordered
@@ -38,23 +38,38 @@ def match_rows(node: MatchRows, rows: Iterable[Row]) -> list[Row]:
 
 
 def _match(pattern: RowPattern, group: Sequence[Row], start: int) -> Taken | None:
-    """Return the rows of each variable if a match begins here: each takes what it can before the next."""
-    taken: Taken = {variable.name: [] for variable in pattern.variables}
-    at = start
-    for variable in pattern.variables:
-        own = taken[variable.name]
-        while at < len(group) and (variable.most is None or len(own) < variable.most):
-            if pattern.within is not None and group[at].ts - group[start].ts >= pattern.within:
-                return None
-            tried = {**taken, variable.name: [*own, group[at]]}
-            seen = _values(pattern.lookups, pattern.folds, tried, group[start : at + 1], group, at)
-            if value_of(variable.condition, {**group[at].scope, **seen}) is not True:
-                break
-            own.append(group[at])
-            at += 1
-        if len(own) < variable.least:
-            return None
-    return taken
+    """Return the rows of each variable if a match begins here: of all ways, the first of those that end first."""
+    nothing: Taken = {variable.name: [] for variable in pattern.variables}
+    ways = _ways(pattern, group, start, 0, nothing)
+    return min(ways, key=lambda taken: sum(map(len, taken.values())), default=None)
+
+
+def _ways(pattern: RowPattern, group: Sequence[Row], start: int, number: int, taken: Taken) -> Iterator[Taken]:
+    """Go on with a variable: an optional one with a row and without, another with all rows that it can take."""
+    if number == len(pattern.variables):
+        yield taken
+        return
+    variable = pattern.variables[number]
+    ways = [taken]
+    while (longer := _with_next(pattern, group, start, variable, ways[-1])) is not None:
+        ways.append(longer)
+        if variable.least == variable.most == len(ways) - 1:
+            break
+    if variable.is_optional:
+        for way in reversed(ways[:2]):
+            yield from _ways(pattern, group, start, number + 1, way)
+    elif variable.least <= len(ways) - 1 <= (variable.most or len(ways)):
+        yield from _ways(pattern, group, start, number + 1, ways[-1])
+
+
+def _with_next(pattern: RowPattern, group: Sequence[Row], start: int, variable: Variable, taken: Taken) -> Taken | None:
+    """Return the rows with one more for a variable, if the next row is in time and satisfies its condition."""
+    at = start + sum(map(len, taken.values()))
+    if at == len(group) or (pattern.within is not None and group[at].ts - group[start].ts >= pattern.within):
+        return None
+    longer = {**taken, variable.name: [*taken[variable.name], group[at]]}
+    seen = _values(pattern.lookups, pattern.folds, longer, group[start : at + 1], group, at)
+    return longer if value_of(variable.condition, {**group[at].scope, **seen}) is True else None
 
 
 def _values(
