@@ -15,6 +15,7 @@ from headrace.graph.losses import creates_by_loss
 from headrace.model.events.event import (
     PREVIOUS,
     Absent,
+    Alias,
     And,
     AnyOf,
     Aperiodic,
@@ -33,6 +34,7 @@ from headrace.model.events.event import (
     Sequence,
     Times,
     Within,
+    constituents,
     operands,
     primitives,
 )
@@ -184,6 +186,22 @@ def test_an_operator_gives_what_its_definition_gives(mode: Mode, shape: str, dat
 def test_operators_nest(mode: Mode, shape: str, data: st.DataObject) -> None:
     event = data.draw(events(shape, nested=True))
     check(event, Context(mode, point=data.draw(st.booleans())), (), data.draw(histories(6)), data.draw(st.booleans()))
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("shape", ["and", "sequence", "not", "absent", "aperiodic", "periodic", "periodic star"])
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(data=st.data())
+def test_composite_operands_are_kept_as_the_context_says(mode: Mode, shape: str, data: st.DataObject) -> None:
+    """By a column of a constituent, by number and by age; the operand is composed itself and has an alias."""
+    a, b, c, d, e, _ = data.draw(leaves())
+    inner = SHAPES[data.draw(st.sampled_from(sorted(SHAPES)))](c, d, e, data.draw(st.integers(1, 6)))
+    event = SHAPES[shape](Alias(inner, "x"), a, b, data.draw(st.integers(1, 6)))
+    event = Within(event, data.draw(st.integers(0, 8))) if data.draw(st.booleans()) else event
+    column = f"{data.draw(st.sampled_from([part.name for part in constituents(inner)]))}.v"
+    keep = data.draw(st.none() | st.integers(1, 2)) if mode in (Mode.RECENT, Mode.UNRESTRICTED) else None
+    kept = Retention("x", data.draw(st.sampled_from([(), (column,)])), keep, data.draw(st.none() | st.integers(0, 6)))
+    check(event, Context(mode, (kept,)), (), data.draw(histories(5)), data.draw(st.booleans()))
 
 
 @pytest.mark.parametrize("mode", [Mode.UNRESTRICTED, Mode.RECENT])

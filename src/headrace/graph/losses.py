@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from headrace.graph.graph import Arc, Graph, Vertex, VertexId
 from headrace.model.events.event import (
     Absent,
+    Alias,
     And,
     AnyOf,
     Aperiodic,
@@ -153,7 +154,7 @@ def _needed(event: Event) -> Iterator[Primitive]:
         case AnyOf(events=events):
             for part in events:
                 yield from _needed(part)
-        case Plus(event=inner) | Within(event=inner):
+        case Plus(event=inner) | Within(event=inner) | Alias(event=inner):
             yield from _needed(inner)
         case Times() | AperiodicStar() | Repetition() | PeriodicStar():
             return  # they combine what is left in another way
@@ -169,7 +170,7 @@ def _last(event: Event) -> Iterator[Primitive]:
         case Or(left=left, right=right):
             yield from _last(left)
             yield from _last(right)
-        case Within(event=inner) | Plus(event=inner):
+        case Within(event=inner) | Plus(event=inner) | Alias(event=inner):
             yield from _last(inner)
         case Not() | Absent() | And() | AnyOf() | Times() | Aperiodic() | AperiodicStar() | Periodic() | PeriodicStar():
             return

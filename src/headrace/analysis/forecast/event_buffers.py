@@ -64,7 +64,12 @@ def ending_ports(event: Event) -> frozenset[int]:
             return ending_ports(left) | ending_ports(right)
         case events.AnyOf(events=all_of):
             return frozenset(port for operand in all_of for port in ending_ports(operand))
-        case events.Times(event=inner) | events.Within(event=inner) | events.Plus(event=inner):
+        case (
+            events.Times(event=inner)
+            | events.Within(event=inner)
+            | events.Plus(event=inner)
+            | events.Alias(event=inner)
+        ):
             return ending_ports(inner)
         case events.Absent(start=start) | events.Periodic(start=start):
             return ending_ports(start)
@@ -87,7 +92,7 @@ class _Detecting:
             for operand, reach in zip(events.operands(event), reaches(event, span), strict=True)
         ]
         match event:
-            case events.Within():
+            case events.Within() | events.Alias():
                 return below[0]
             case events.Or():
                 return sum(below)
@@ -261,20 +266,20 @@ class _Detecting:
 
     def _latest(self, operand: Event, number: float, span: int | None) -> float:
         """Return how many wait if no more than the context keeps."""
-        own = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
+        own = self.context.kept_of(operand)
         count = own.keep if own is not None and own.keep is not None else 1 if self.mode in _LATEST else None
         if count is None:
             return number
-        by = any(self._by(part) for part in primitives(operand))
+        by = any(self._by(part) for part in (operand, *primitives(operand)))
         return min(number, count * (self.values if by else 1.0))
 
-    def _by(self, part: Primitive) -> bool:
-        retention = self.context.retention(part.name)
+    def _by(self, part: Event) -> bool:
+        retention = self.context.kept_of(part)
         return retention is not None and bool(retention.by)
 
     def _life(self, operand: Event, span: int | None) -> float:
         """Return for how many seconds an occurrence of an operand can wait."""
-        own = self.context.retention(operand.name) if isinstance(operand, Primitive) else None
+        own = self.context.kept_of(operand)
         age = None if own is None else own.age
         return min((self._capped(limit) for limit in (span, age) if limit is not None), default=self.horizon)
 

@@ -68,9 +68,9 @@ def read_inline(reader: Reader, offset: int, *ends: str) -> Detection:
     where = None
     if reader.accept("WHERE"):
         where, _ = read_condition(reader, "CONTEXT", *ends, hint="WHERE a.x = b.x")
-    context, _, names = (
-        read_context(reader, expression.parts) if reader.accept("CONTEXT") else (Context(Mode.RECENT), (), ())
-    )
+    context, names = Context(Mode.RECENT), tuple[Name, ...]()
+    if reader.accept("CONTEXT"):
+        context, _, names = read_context(reader, [name.text for name in expression.names])
     span = Span(start, reader.tokens[reader.position - 1].end + 1)
     return Detection(reader.text, offset, event, tuple(expression.parts), where, context, names, span, items)
 
@@ -109,6 +109,7 @@ class _Expression:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.parts: list[EventPart] = []
+        self.aliases: list[Name] = []
 
     def whole(self) -> Event:
         event = self._or()
@@ -186,7 +187,7 @@ class _Expression:
         if reader.accept("("):
             event = self.whole()
             reader.expect(")")
-            return event
+            return self._alias(event) if reader.accept("AS") else event
         if reader.word() == "AT" and (token := reader.ahead(1)) is not None and token.token_type == TokenType.STRING:
             return self._temporal()
         called = reader.word(1) == "(" or (reader.word(1) == "*" and reader.word(2) == "(")
@@ -283,13 +284,34 @@ class _Expression:
             reader.fail("the event needs a name", hint="write (SELECT ...) AS name SEQUENCE ...")
         return self._part(source, Name(streams[0], span), select)
 
-    def _part(self, source: Name, alias: Name, select: exp.Expr | None = None) -> Event:
-        if any(part.alias.text.lower() == alias.text.lower() for part in self.parts):
+    def _alias(self, event: Event) -> Event:
+        """Read the name of a composite event in parentheses, by which a context can refer to it."""
+        alias = self.reader.name("a name for it")
+        if isinstance(event, events.Primitive):
+            raise SyntaxFault(
+                "parentheses with a name are for events of several parts",
+                span=alias.span,
+                hint=f"write {event.name} AS {alias.text} without parentheses",
+            )
+        self._check_name(alias, "(a SEQUENCE b)")
+        self.aliases.append(alias)
+        return events.Alias(event, alias.text)
+
+    def _check_name(self, alias: Name, written: str) -> None:
+        if any(alias.text.lower() == known.text.lower() for known in self.names):
             raise NameFault(
                 f"two parts of the event are called {alias.text!r}",
                 span=alias.span,
-                hint=f"give one of them another name: {source.text} AS another",
+                hint=f"give one of them another name: {written} AS another",
             )
+
+    @property
+    def names(self) -> list[Name]:
+        """Return the names that a context can refer to."""
+        return [*(part.alias for part in self.parts), *self.aliases]
+
+    def _part(self, source: Name, alias: Name, select: exp.Expr | None = None) -> Event:
+        self._check_name(alias, source.text)
         self.parts.append(EventPart(source, alias, select))
         return events.Primitive(alias.text, len(self.parts) - 1)
 
@@ -350,7 +372,7 @@ def _word_hint(word: str) -> str | None:
     return did_you_mean(word, OPERATORS, elsewhere=other_systems.EVENTS, otherwise=_HINT)
 
 
-def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context, tuple[Name, ...], tuple[Name, ...]]:
+def read_context(reader: Reader, parts: Sequence[str] | None) -> tuple[Context, tuple[Name, ...], tuple[Name, ...]]:
     """Read a context; return it with the parts as written and the columns of BY. `parts` None: not known yet."""
     if reader.word() not in _MODES:
         reader.fail(
@@ -375,31 +397,28 @@ def read_context(reader: Reader, parts: list[EventPart] | None) -> tuple[Context
     return Context(mode, tuple(retentions), point), tuple(written), tuple(named)
 
 
-def part_named(name: Name, parts: Sequence[EventPart]) -> str:
+def part_named(name: Name, parts: Sequence[str]) -> str:
     """Return the part of the event with this name, whatever the case."""
-    part = next(
-        (candidate.alias.text for candidate in parts if candidate.alias.text.lower() == name.text.lower()), None
-    )
+    part = next((known for known in parts if known.lower() == name.text.lower()), None)
     if part is None:
-        known = [candidate.alias.text for candidate in parts]
-        hint = did_you_mean(name.text, known, otherwise=f"its parts are {', '.join(known)}")
+        hint = did_you_mean(name.text, parts, otherwise=f"its parts are {', '.join(parts)}")
         raise NameFault(f"the event has no part {name.text!r}", span=name.span, hint=hint)
     return part
 
 
-def _retention(reader: Reader, parts: list[EventPart] | None) -> tuple[Retention, Name, list[Name]]:
+def _retention(reader: Reader, parts: Sequence[str] | None) -> tuple[Retention, Name, list[Name]]:
     name = reader.name("one of the events")
     part = name.text if parts is None else part_named(name, parts)
     by: list[Name] = []
     keep = age = None
     if reader.accept("BY"):
         if reader.accept("("):
-            by.append(reader.name("a column"))
+            by.append(_column(reader))
             while reader.accept(","):
-                by.append(reader.name("a column"))
+                by.append(_column(reader))
             reader.expect(")")
         else:
-            by.append(reader.name("a column"))
+            by.append(_column(reader))
     if reader.accept("KEEP"):
         span = reader.here()
         keep = reader.integer("how many are kept")
@@ -409,3 +428,12 @@ def _retention(reader: Reader, parts: list[EventPart] | None) -> tuple[Retention
         age = reader.duration()
     columns = [Name(f"{part}.{column.text}", column.span) for column in by]
     return Retention(part, tuple(column.text for column in by), keep, age), name, columns
+
+
+def _column(reader: Reader) -> Name:
+    """Read a column; of an event with an alias, with the constituent that has it."""
+    column = reader.name("a column")
+    if not reader.accept("."):
+        return column
+    own = reader.name("a column")
+    return Name(f"{column.text}.{own.text}", Span(column.span.start, own.span.end))

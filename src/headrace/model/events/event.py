@@ -145,6 +145,13 @@ class Within(Struct, frozen=True, tag_field="op", tag="within"):
     span: int
 
 
+class Alias(Struct, frozen=True, tag_field="op", tag="alias"):
+    """A composite event under a name, by which a context says what of it is kept."""
+
+    event: Event
+    name: str
+
+
 Event: TypeAlias = (
     Primitive
     | And
@@ -161,6 +168,7 @@ Event: TypeAlias = (
     | PeriodicStar
     | Plus
     | Within
+    | Alias
 )
 
 
@@ -176,9 +184,10 @@ class Mode(Enum):
 
 
 class Retention(Struct, frozen=True):
-    """The waiting tuples of one primitive event that are kept.
+    """The waiting occurrences of one primitive event, or of one with an alias, that are kept.
 
-    The newest `keep` that agree in the columns `by`, none older than `age`.
+    The newest `keep` that agree in the columns `by`, none older than `age`. Columns of a primitive event have their own
+    names; those of one with an alias are qualified with the constituent.
     """
 
     part: str
@@ -196,6 +205,10 @@ class Context(Struct, frozen=True):
 
     def retention(self, part: str) -> Retention | None:
         return next((retention for retention in self.retentions if retention.part == part), None)
+
+    def kept_of(self, operand: Event) -> Retention | None:
+        """Return what is kept of an operand; None if nothing is said."""
+        return self.retention(operand.name) if isinstance(operand, Primitive | Alias) else None
 
 
 #: How the name of a column of the tuple before begins.
@@ -230,7 +243,7 @@ def operands(event: Event) -> tuple[Event, ...]:
             return events
         case Periodic(start=start, end=end) | PeriodicStar(start=start, end=end):
             return (start, end)
-        case Times(event=inner) | Plus(event=inner) | Within(event=inner):
+        case Times(event=inner) | Plus(event=inner) | Within(event=inner) | Alias(event=inner):
             return (inner,)
 
 
@@ -240,6 +253,22 @@ def primitives(event: Event) -> Iterator[Primitive]:
         yield event
     for operand in operands(event):
         yield from primitives(operand)
+
+
+def aliases(event: Event) -> Iterator[Alias]:
+    """Return all events with an alias in an expression, from left to right."""
+    if isinstance(event, Alias):
+        yield event
+    for operand in operands(event):
+        yield from aliases(operand)
+
+
+def divided_by(event: Event, context: Context) -> Iterator[str]:
+    """Return the qualified columns by which a context divides what is kept."""
+    parts = {part.name for part in primitives(event)}
+    for retention in context.retentions:
+        for column in retention.by:
+            yield f"{retention.part}.{column}" if retention.part in parts else column
 
 
 def constituents(event: Event) -> Iterator[Primitive]:
@@ -255,7 +284,9 @@ def constituents(event: Event) -> Iterator[Primitive]:
         case Aperiodic(start=start, middle=middle):
             yield from constituents(start)
             yield from constituents(middle)
-        case And() | Or() | Sequence() | AnyOf() | Times() | AperiodicStar() | Repetition() | Plus() | Within():
+        case (
+            And() | Or() | Sequence() | AnyOf() | Times() | AperiodicStar() | Repetition() | Plus() | Within() | Alias()
+        ):
             for operand in operands(event):
                 yield from constituents(operand)
 
@@ -281,7 +312,7 @@ def always(event: Event) -> Iterator[Primitive]:
             needed = [middle for middle, (least, _) in zip(middles, counts, strict=True) if least > 0]
             for operand in (*(() if first is None else (first,)), *needed, last):
                 yield from always(operand)
-        case And() | Sequence() | AnyOf() | Times() | AperiodicStar() | Plus() | Within():
+        case And() | Sequence() | AnyOf() | Times() | AperiodicStar() | Plus() | Within() | Alias():
             for operand in operands(event):
                 yield from always(operand)
 
@@ -312,9 +343,9 @@ def reach(event: Event) -> int | None:
     return event.span if isinstance(event, Within) else None
 
 
-def spans(event: Event, span: int | None = None) -> Iterator[tuple[Primitive, int | None]]:
-    """Return all primitive events from left to right, each with how long it may last."""
-    if isinstance(event, Primitive):
+def spans(event: Event, span: int | None = None) -> Iterator[tuple[Primitive | Alias, int | None]]:
+    """Return all primitive events and those with an alias from left to right, each with how long it may last."""
+    if isinstance(event, Primitive | Alias):
         yield event, span
     for operand, reach in zip(operands(event), reaches(event, span), strict=True):
         yield from spans(operand, reach)
@@ -331,7 +362,7 @@ def waiting(event: Event, span: int | None = None) -> Iterator[Event]:
 def _kept(event: Event) -> tuple[Event, ...]:
     """Return the operands of which occurrences wait for those of other operands."""
     match event:
-        case Primitive() | Within() | Or() | Plus() | Times() | Absent():
+        case Primitive() | Within() | Alias() | Or() | Plus() | Times() | Absent():
             return ()
         case And() | AnyOf():
             return operands(event)

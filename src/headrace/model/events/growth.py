@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.model.events.event import Context, Event, Mode, Primitive, constituents, spans, waiting
+from headrace.model.events.event import Context, Event, Mode, constituents, spans, waiting
 
 
 def growing(event: Event, context: Context) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def _open_starts(event: Event, context: Context) -> Iterator[str]:
         case Mode.CHRONICLE | Mode.CONTINUOUS | Mode.CUMULATIVE:
             how_long = "until it is used"
     for operand in waiting(event):
-        retention = context.retention(operand.name) if isinstance(operand, Primitive) else None
+        retention = context.kept_of(operand)
         if retention is None or (retention.keep is None and retention.age is None):
             names = " and ".join(part.name for part in constituents(operand))
             yield f"CONTEXT {context.mode.value} keeps every occurrence of {names} {how_long}; add WITHIN, KEEP or AGE"

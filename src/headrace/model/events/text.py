@@ -53,6 +53,8 @@ def format_event(event: Event) -> str:
             return f"{_inner(inner)} PLUS '{format_duration(span)}'"
         case events.Within(event=inner, span=span):
             return f"{format_event(inner)} WITHIN '{format_duration(span)}'"
+        case events.Alias(event=inner, name=name):
+            return f"({format_event(inner)}) AS {format_name(name)}"
 
 
 def format_context(context: Context) -> str:

@@ -37,7 +37,7 @@ class _Compiler:
         if isinstance(event, events.Primitive):
             return Leaf(self.parts.names.index(event.name)), conditions
         spans = reaches(event, span)
-        if isinstance(event, events.Within):
+        if isinstance(event, events.Within | events.Alias):
             return self.compile(event.event, spans[0], conditions)
         below: list[Node] = []
         for operand, reach in zip(operands(event), spans, strict=True):
@@ -77,12 +77,9 @@ class _Compiler:
         repeats = isinstance(event, events.Repetition) and event.start is None
         begins = (place == 0 and not repeats) or isinstance(event, events.And | events.AnyOf)
         latest = begins and self.context.mode in (Mode.RECENT, Mode.PROXIMAL)
-        own = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
-        by = [
-            self.parts.by(retention)
-            for part in primitives(operand)
-            if (retention := self.context.retention(part.name)) is not None
-        ]
+        own = self.context.kept_of(operand)
+        divided = (operand, *primitives(operand)) if isinstance(operand, events.Alias) else primitives(operand)
+        by = [self.parts.by(kept) for part in divided if (kept := self.context.kept_of(part)) is not None]
         count = own.keep if own is not None and own.keep is not None else 1 if latest else None
         return Keeping(
             count, tuple(column for columns_ in by for column in columns_), None if own is None else own.age, span
@@ -115,7 +112,7 @@ def _node(event: Event, setting: Setting, below: Sequence[Node], base: int) -> N
             return between.PeriodicStarNode(length, setting, below, base)
         case events.Plus(span=length):
             return between.PlusNode(length, setting, below, base)
-        case events.Primitive() | events.Within() | events.Repetition():
+        case events.Primitive() | events.Within() | events.Alias() | events.Repetition():
             raise InternalError(f"{type(event).__name__} has no node of its own")
 
 

@@ -43,8 +43,9 @@ class Parts:
 
     def by(self, retention: Retention) -> tuple[tuple[int, int], ...]:
         """Return part and place of the columns by which a retention divides."""
-        part = self.names.index(retention.part)
-        return tuple((part, self.place(part, column)) for column in retention.by)
+        own = retention.part in self.names
+        columns_ = (self.split(f"{retention.part}.{column}" if own else column) for column in retention.by)
+        return tuple((part, self.place(part, column)) for part, column in columns_)
 
 
 @dataclass(frozen=True, slots=True)

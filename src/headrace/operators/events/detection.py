@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.model.events.event import Context, Event, always, linked_columns
+from headrace.model.events.event import Context, Event, always, divided_by, linked_columns
 from headrace.model.events.output import Output, Pick, output_schema, read_columns
 from headrace.model.events.text import format_context, format_event
 from headrace.model.expressions.expression import Column, Expr, columns
@@ -44,8 +44,9 @@ class Detection(Spec, frozen=True):
     def needed(self) -> frozenset[str]:
         """Return the qualified columns that are read after the masks."""
         tested = frozenset(name for term in self.conditions for name in columns(term))
-        divided = {f"{retention.part}.{column}" for retention in self.context.retentions for column in retention.by}
-        return tested.union(divided, linked_columns(self.event), *map(read_columns, self.outputs))
+        return tested.union(
+            divided_by(self.event, self.context), linked_columns(self.event), *map(read_columns, self.outputs)
+        )
 
     @property
     def hindrance(self) -> str | None:

@@ -21,7 +21,7 @@ def mask_tests(event: Event) -> tuple[pl.Expr | None, ...]:
     Besides the mask: what lasted longer than a WITHIN around it allows can be of no occurrence, so it must not replace
     or prevent another.
     """
-    return tuple(_admission(part, span) for part, span in spans(event))
+    return tuple(_admission(part, span) for part, span in spans(event) if isinstance(part, Primitive))
 
 
 def _admission(part: Primitive, span: int | None) -> pl.Expr | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from headrace.model.events.event import linked_columns, primitives
+from headrace.model.events.event import divided_by, linked_columns, primitives
 from headrace.model.events.output import read_columns
 from headrace.model.expressions.expression import Expr, columns
 from headrace.model.python_target import is_python_target
@@ -205,7 +205,7 @@ def _narrow_detect(node: nodes.Detect, needed: Names) -> tuple[tuple[Names, ...]
         (*node.conditions, *masks),
     )
     read |= frozenset(linked_columns(node.event))
-    read |= {f"{retention.part}.{column}" for retention in node.context.retentions for column in retention.by}
+    read |= frozenset(divided_by(node.event, node.context))
     read |= {f"{part.name}.{part.start}" for part in primitives(node.event) if part.start is not None}
     below: list[tuple[str, ...]] = []
     for port, part in enumerate(node.parts):

@@ -13,9 +13,20 @@ from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query, Stream, Table
 from headrace.errors import NameFault, NotSupported, Span, TypeFault, UnboundedStateFault
 from headrace.language.names import did_you_mean
+from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import Detection, EventPart
 from headrace.model.events import event as events
-from headrace.model.events.event import PREVIOUS, Event, Mode, constituents, operands, primitives
+from headrace.model.events.event import (
+    PREVIOUS,
+    Context,
+    Event,
+    Mode,
+    Retention,
+    aliases,
+    constituents,
+    operands,
+    primitives,
+)
 from headrace.model.events.output import Count, Output, Pick, Started
 from headrace.model.events.rewrite import own_names, rebuild
 from headrace.model.expressions.expression import Call, Column, Expr, columns, conjunction, conjuncts, transform
@@ -83,9 +94,9 @@ def bind_event(
     keys, conditions = _keys(names, joint)
     _check(event, conditions, detection)
     _check_repetitions(event, None, conditions, detection)
-    for column in detection.by:
-        _check_column(column.text, column.span, dict(zip(names, parts, strict=True)))
-    return Detect(parts, event, detection.context, keys, conditions, _outputs(event, parts, detection.context.mode))
+    context = _with_columns(detection, dict(zip(names, parts, strict=True)))
+    event = _without_unused(event, context)
+    return Detect(parts, event, context, keys, conditions, _outputs(event, parts, context.mode))
 
 
 def _input(catalog: Catalog, name: str, span: Span, queries: Callable[[str], Node]) -> Node:
@@ -262,13 +273,46 @@ def _check_repetitions(event: Event, span: int | None, conditions: Sequence[Expr
         _check_repetitions(operand, reach, conditions, detection)
 
 
-def _check_column(qualified: str, span: Span, parts: dict[str, Node]) -> None:
-    part, _, column = qualified.partition(".")
-    schema = parts[part].schema
-    if schema.find(column) is None:
-        raise NameFault(
-            f"column {column!r} does not exist in {part}", span=span, hint=did_you_mean(column, schema.names)
-        )
+def _with_columns(detection: Detection, parts: dict[str, Node]) -> Context:
+    """Return the context with the columns of BY as they are kept: those of an alias with their constituent."""
+    composite = {alias.name: [part.name for part in constituents(alias)] for alias in aliases(detection.event)}
+    columns_ = iter(detection.by)
+    kept: list[Retention] = []
+    for retention in detection.context.retentions:
+        part = retention.part
+        by = tuple(_column(next(columns_), part, composite.get(part), parts) for _ in retention.by)
+        kept.append(replace(retention, by=by))
+    return replace(detection.context, retentions=tuple(kept))
+
+
+def _column(written: Name, part: str, composed: Sequence[str] | None, parts: dict[str, Node]) -> str:
+    """Return a column of a part; of one that is composed of others, qualified with the one that has it."""
+    column, span = written.text.partition(".")[2], written.span
+    if composed is None:
+        schema = parts[part].schema
+        if schema.find(column) is None:
+            raise NameFault(
+                f"column {column!r} does not exist in {part}", span=span, hint=did_you_mean(column, schema.names)
+            )
+        return column
+    qualified = {f"{name}.{field}": field for name in composed for field in parts[name].schema.names}
+    found = [known for known, field in qualified.items() if column.lower() in (known.lower(), field.lower())]
+    if len(found) == 1:
+        return found[0]
+    raise NameFault(
+        f"column {column!r} is in several parts of {part}" if found else f"column {column!r} does not exist in {part}",
+        span=span,
+        hint=f"write {' or '.join(found)}" if found else did_you_mean(column, list(qualified)),
+    )
+
+
+def _without_unused(event: Event, context: Context) -> Event:
+    """Remove aliases of which the context says nothing: they change nothing."""
+
+    def change(part: Event) -> Event:
+        return part.event if isinstance(part, events.Alias) and context.retention(part.name) is None else part
+
+    return rebuild(event, change)
 
 
 def _outputs(event: Event, parts: Sequence[Node], mode: Mode) -> tuple[Output, ...]:
@@ -302,7 +346,7 @@ def repeated(event: Event, mode: Mode) -> set[str]:
             names |= {primitive.name for primitive in primitives(part.middle)}
         if isinstance(part, events.Repetition):
             names |= {primitive.name for middle in part.middles for primitive in primitives(middle)}
-        if mode is Mode.CUMULATIVE and not isinstance(part, events.Primitive | events.Or):
+        if mode is Mode.CUMULATIVE and not isinstance(part, events.Primitive | events.Or | events.Alias):
             collected = operands(part) if isinstance(part, events.And | events.AnyOf) else operands(part)[:1]
             names |= {primitive.name for operand in collected for primitive in primitives(operand)}
     return names & {part.name for part in constituents(event)}

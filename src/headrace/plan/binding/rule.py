@@ -16,7 +16,7 @@ from headrace.language.read.events import part_named
 from headrace.language.syntax.rules import ContextClause, CreateRule
 from headrace.language.syntax.statements import Detection
 from headrace.model.action import CASCADE
-from headrace.model.events.event import Context, Mode, always
+from headrace.model.events.event import Context, Mode, aliases, always
 from headrace.model.events.growth import growing
 from headrace.model.events.output import Pick
 from headrace.model.expressions.expression import (
@@ -170,7 +170,8 @@ def _with_depths(plan: Node, depths: Sequence[Pick]) -> tuple[Node, tuple[str, .
 
 def _in_context(detection: Detection, clause: ContextClause) -> Detection:
     """Bind the event in the context of the rule, whatever context it was created with."""
-    names = [part_named(name, detection.parts) for name in clause.parts]
+    parts = [*(part.alias.text for part in detection.parts), *(alias.name for alias in aliases(detection.event))]
+    names = [part_named(name, parts) for name in clause.parts]
     kept = tuple(
         msgspec.structs.replace(retention, part=name)
         for retention, name in zip(clause.context.retentions, names, strict=True)

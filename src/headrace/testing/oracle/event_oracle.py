@@ -62,7 +62,7 @@ class EventOracle:
 
     def usable(self, operand: Event, occurrence: Occurrence, now: int, span: int | None) -> bool:
         """Say whether an occurrence of an operand is young enough to be part of one that ends now."""
-        retention = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
+        retention = self.context.kept_of(operand)
         young = retention is None or retention.age is None or now - occurrence.end <= retention.age
         return young and occurrence.lasts(now, span)
 
@@ -75,7 +75,7 @@ class EventOracle:
         ]
 
     def _replaced(self, operand: Event, occurrence: Occurrence, later: Sequence[Occurrence]) -> bool:
-        retention = self.context.retention(operand.name) if isinstance(operand, events.Primitive) else None
+        retention = self.context.kept_of(operand)
         latest = 1 if self.mode in (Mode.RECENT, Mode.PROXIMAL) else None
         keep = retention.keep if retention is not None and retention.keep is not None else latest
         if keep is None:
@@ -90,4 +90,7 @@ class EventOracle:
             if retention is not None
             for column in retention.by
         ]
+        if isinstance(operand, events.Alias) and (own := self.context.retention(operand.name)) is not None:
+            qualified = (column.partition(".") for column in own.by)
+            rows += [(occurrence.newest(part), column) for part, _, column in qualified]
         return [None if row is None else row.values[column] for row, column in rows]

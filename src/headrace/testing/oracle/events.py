@@ -95,6 +95,8 @@ def _define(oracle: EventOracle, event: Event, span: int | None) -> list[Occurre
             return _primitive(oracle, event, span)
         case events.Within(event=inner, span=own):
             return oracle.all(inner, own if span is None else min(own, span))
+        case events.Alias(event=inner):
+            return oracle.all(inner, span)
         case events.Or(left=left, right=right):
             return [*oracle.all(left, span), *oracle.all(right, span)]
         case events.Sequence():

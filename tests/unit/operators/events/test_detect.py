@@ -9,6 +9,7 @@ import pytest
 
 from headrace.model.events.event import (
     Absent,
+    Alias,
     And,
     AnyOf,
     Aperiodic,
@@ -354,6 +355,23 @@ def test_keep_and_age_are_windows_over_what_waits() -> None:
     assert found(Sequence(A, B), keep(Mode.CHRONICLE, 1), VECTOR, ports=2) == ["a2 b1", "a3 b2"]
     assert found(Sequence(A, B), keep(Mode.UNRESTRICTED, age=1), VECTOR, ports=2) == ["a2 b1", "a3 b2"]
     assert found(Sequence(A, B), keep(Mode.CONTINUOUS, 1), VECTOR, ports=2) == ["a2 b1", "a3 b2"]
+
+
+def test_composite_operands_are_kept_by_key_number_and_age() -> None:
+    """Two trips of cars 1 and 4 wait for c; without BY the newer one replaces the other."""
+    trips, history = Sequence(Alias(Sequence(A, B), "trip"), C), "a1@1/1/7 b1@2/1/7 a2@3/4/8 b2@4/4/8 c1@9/0/0"
+
+    def kept(mode: Mode, *retention: Any) -> list[str]:
+        return found(trips, Context(mode, (Retention("trip", *retention),)), history)
+
+    assert found(trips, Mode.RECENT, history) == ["a2 b2 c1"]
+    assert kept(Mode.RECENT, ("a.car",)) == ["a1 b1 c1", "a2 b2 c1"]
+    assert kept(Mode.UNRESTRICTED, ("a.car",), 1, 5) == ["a1 b2 c1", "a2 b2 c1"]
+    assert kept(Mode.UNRESTRICTED, ("b.car",), 1, 5) == ["a2 b2 c1"]
+    assert kept(Mode.CHRONICLE, (), 1) == ["a2 b2 c1"]
+    assert list(growing(trips, Context(Mode.CHRONICLE, (Retention("trip", (), 3),)))) == [
+        "CONTEXT CHRONICLE keeps every occurrence of a until it is used; add WITHIN, KEEP or AGE"
+    ]
 
 
 def test_conditions_are_tested_while_pairing() -> None:
