@@ -1,10 +1,15 @@
 """Views of experts as continuous queries over the changes of the alarm container.
 
 The container notes each change in its journal. A feed pushes them to a stream, and a view is a query over that stream
-whose results are a table by alarm: an edited alarm replaces the old row, and one that is no longer to be seen is gone.
+whose results are changes by alarm: an edited alarm replaces the old row, and one that is no longer to be seen is gone.
+They are files beside the checkpoint's own, so a view shows the same after a crash.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
 
 from headrace.applications.nfmi.container import COLUMNS, Container
 from headrace.errors import NameFault
@@ -37,11 +42,13 @@ def define_view(session: Session, name: str, condition: str, *, keep: str = "30 
 
     An alarm that has not changed for the time `keep` is forgotten.
     """
-    given = ", ".join(f"{column} AS new_{column}" for column in (*COLUMNS, "gone") if column != "alarm")
-    newest = ", ".join(f"last(new_{column}) AS {column}" for column in (*COLUMNS, "gone") if column != "alarm")
+    shown = ("number", *COLUMNS, "gone")
+    given = ", ".join(f"{column} AS new_{column}" for column in shown if column != "alarm")
+    newest = ", ".join(f"last(new_{column}) AS {column}" for column in shown if column != "alarm")
     session.execute(
         f"CREATE QUERY {name} AS SELECT alarm, {newest} FROM (SELECT alarm, {given} FROM {STREAM}) GROUP BY alarm "
-        f"HAVING NOT gone AND ({condition}) EMIT CHANGES STATE TTL '{keep}' INTO MEMORY (key 'alarm')"
+        f"HAVING NOT gone AND ({condition}) EMIT CHANGES STATE TTL '{keep}' "
+        f"INTO FILES (path '{_folder(session, name).as_uri()}', format 'parquet', keep '{keep}')"
     )
 
 
@@ -50,4 +57,13 @@ def rows(session: Session, name: str, columns: tuple[str, ...] = COLUMNS) -> lis
     unknown = [column for column in columns if column not in COLUMNS]
     if unknown:
         raise NameFault(f"{unknown[0]!r} is no column of an alarm", hint=f"columns are {', '.join(COLUMNS)}")
-    return sorted((tuple(row[column] for column in columns) for row in session.results(name)), key=str)
+    files = [path for path in _folder(session, name).glob("*.parquet") if not path.name.startswith(".")]
+    if not files:
+        return []
+    changes = pl.concat([pl.read_parquet(path) for path in files]).filter(pl.col("change") != "update_before")
+    newest = changes.with_columns(gone=pl.col("change") == "delete").sort("number", "gone").group_by("alarm").last()
+    return sorted(newest.filter(~pl.col("gone")).select(columns).rows(), key=str)
+
+
+def _folder(session: Session, name: str) -> Path:
+    return session.directory.absolute() / "views" / name
