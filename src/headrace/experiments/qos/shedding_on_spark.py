@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import polars as pl
@@ -22,12 +23,15 @@ from headrace.experiments.qos.shedding import LOADS
 from headrace.session import Session
 
 #: Seconds of each phase.
-SIZES: Mapping[Scale, float] = {"quick": 4.0, "normal": 15.0, "full": 60.0}
+SIZES: Mapping[Scale, float] = {"quick": 8.0, "normal": 20.0, "full": 60.0}
 ERROR = 0.5
 #: A promise is so many times the latency at a low rate, and at least so many seconds.
 TIMES, LEAST_S = 3.0, 1.0
-#: The rate at which the search for the capacity begins, by which factor it grows, and the seconds of a step.
-FIRST_RATE, GROWTH, STEP_S, MOST_STEPS = 500, 1.8, 3.0, 10
+#: The rate at which the search for the capacity begins, by which factor it grows, and the micro-batches of a step:
+#: those that began with an earlier rate, and one more.
+FIRST_RATE, GROWTH, STEP, MOST_STEPS = 500, 1.6, 3, 16
+#: Seconds after which a step is over, however long a micro-batch takes.
+PATIENCE_S = 60.0
 #: Results of the first seconds of a phase do not count: the load has to be noticed.
 REACTION_S = 2.0
 #: Each tuple is compared with so many rows.
@@ -131,13 +135,11 @@ def _capacity(folder: Path, seed: int) -> tuple[float, float]:
     with Session(folder / "capacity") as session:
         session.execute(STREAM.format(rate=rate, seed=seed, folder=folder, promise=""))
         session.start()
-        while _latency(session) is None:
-            time.sleep(0.1)
         for step in range(MOST_STEPS):
-            seen = [latency for latency in _watched(session, STEP_S) if latency is not None]
+            seen = [latency for _, latency in islice(_watched(session, PATIENCE_S), STEP)]
             if step == 0:
                 low = min(seen, default=LEAST_S)
-            elif seen and seen[-1] > max(LEAST_S, TIMES * low):
+            elif len(seen) < STEP or seen[-1] > max(LEAST_S, TIMES * low):
                 break
             rate *= GROWTH
             session.execute(f"ALTER STREAM t SET rate = {rate:g}")
@@ -149,29 +151,23 @@ def _phases(folder: Path, name: str, promise: str, capacity: float, seconds: flo
     with Session(folder / name) as session:
         session.execute(STREAM.format(rate=LOADS[0] * capacity, seed=seed, folder=folder, promise=promise))
         session.start()
-        while _latency(session) is None:
-            time.sleep(0.1)
+        next(_watched(session, PATIENCE_S), None)
         began = time.monotonic()
         for phase, load in enumerate(LOADS):
             session.execute(f"ALTER STREAM t SET rate = {load * capacity:g}")
             start = time.monotonic()
-            while (now := time.monotonic()) < start + seconds:
-                latency = _latency(session)
-                if latency is not None:
-                    moments.append(Moment(now - began, phase, now - start, latency))
-                time.sleep(0.25)
+            moments += [Moment(now - began, phase, now - start, latency) for now, latency in _watched(session, seconds)]
         seen = session.statistics()
     return Ran(tuple(moments), seen.queries["q"].shed / max(1, seen.streams["t"].tuples))
 
 
-def _watched(session: Session, seconds: float) -> Iterator[float | None]:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        yield _latency(session)
-        time.sleep(0.25)
-
-
-def _latency(session: Session) -> float | None:
-    """Return the longest that a tuple of the last micro-batch can have waited, in seconds."""
-    query = session.statistics().queries.get("q")
-    return None if query is None or query.latency_ms is None else query.latency_ms / 1000
+def _watched(session: Session, seconds: float) -> Iterator[tuple[float, float]]:
+    """Return for each micro-batch that ends when it did, and the longest that one of its tuples can have waited."""
+    end, last = time.monotonic() + seconds, session.statistics().batch
+    while (now := time.monotonic()) < end:
+        seen = session.statistics()
+        query = seen.queries.get("q")
+        if seen.batch > last and query is not None and query.latency_ms is not None:
+            last = seen.batch
+            yield now, query.latency_ms / 1000
+        time.sleep(0.05)
