@@ -27,13 +27,6 @@ STRICT = """
 CREATE QUERY strict WITH (force, latency '1 ms' MUST) AS SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k
   INTO FILES (path '{folder}/strict', format 'parquet');
 """
-#: The same promise of a rule; the query beside it promises nothing.
-RULE = """
-CREATE QUERY strict AS SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k
-  INTO FILES (path '{folder}/strict', format 'parquet');
-CREATE SINK alarms INTO FILES (path '{folder}/alarms', format 'parquet');
-CREATE RULE alarm WITH (force, latency '1 ms' MUST) ON t WHEN k = 0 DO INSERT INTO alarms (at, k);
-"""
 #: A tuple has one partner, itself; the join may wait.
 LAZY = """
 CREATE QUERY lazy AS SELECT a.at AS at, a.k AS k FROM {stream} [NOW] AS a JOIN {stream} [NOW] AS b ON a.k = b.k
@@ -89,13 +82,9 @@ def decisions(session):
 
 
 @pytest.mark.parametrize(
-    ("promised", "cause"),
-    [(RULE, "alarm: latency is"), (STRICT, "tuples wait for it, more than may")],
-    ids=["promise of a rule", "backlog"],
+    "cause", ["strict: latency is", "tuples wait for it, more than may"], ids=["promise", "backlog"]
 )
-def test_the_least_important_query_is_suspended_through_a_restart_and_resumed(
-    spark, tmp_path, monkeypatch, promised, cause
-):
+def test_the_least_important_query_is_suspended_through_a_restart_and_resumed(spark, tmp_path, monkeypatch, cause):
     for name in ("PATIENCE", "REST", "SHORTEST", "MIN_LOAD", "MIN_WORK"):
         monkeypatch.setattr(suspension, name, 0)
     monkeypatch.setattr(suspension, "RESUME_LOAD", 1e9)
@@ -105,7 +94,7 @@ def test_the_least_important_query_is_suspended_through_a_restart_and_resumed(
     load = Load(tmp_path, "t")
     load.write()
     with Session(tmp_path / "checkpoint", buckets=2) as session:
-        session.execute(load.statements(promised + LAZY + BUDGET, stream="t"))
+        session.execute(load.statements(STRICT + LAZY + BUDGET, stream="t"))
         until(lambda: state(session, "lazy").startswith("suspended"), 200, meanwhile=load.write)
         assert cause in state(session, "lazy")
     load.write()
@@ -115,19 +104,13 @@ def test_the_least_important_query_is_suspended_through_a_restart_and_resumed(
         session.start()
         assert cause in state(session, "lazy")
         until(lambda: delivered(tmp_path / "strict")["n"].sum() >= (suspended - 1) * ROWS, 200)  # it has been read
-        session.execute(
-            f"ALTER QUERY {'alarm' if promised is RULE else 'strict'} SET (latency '1 hour' MUST);"
-            "ALTER SYSTEM SET budget = 'off'"
-        )
+        session.execute("ALTER QUERY strict SET (latency '1 hour' MUST); ALTER SYSTEM SET budget = 'off'")
         until(lambda: state(session, "lazy") == "on", 200, meanwhile=load.write)
         assert any(text.startswith("resume it") for text in decisions(session))
         load.write()
         session.drain(200)
     expected = Counter({(k, EACH): load.files for k in range(ROWS // EACH)})
     assert Counter(delivered(tmp_path / "strict").select("k", "n").rows()) == expected
-    if promised is RULE:
-        assert delivered(tmp_path / "alarms").unique().height == delivered(tmp_path / "alarms").height
-        assert delivered(tmp_path / "alarms").height == load.files * EACH
     rows = delivered(tmp_path / "lazy")
     assert rows.height == rows.unique().height  # nothing twice
     seconds = set((rows["at"] - START).dt.total_seconds())

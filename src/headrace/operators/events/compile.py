@@ -78,7 +78,7 @@ class _Compiler:
         begins = (place == 0 and not repeats) or isinstance(event, events.And | events.AnyOf)
         latest = begins and self.context.mode in (Mode.RECENT, Mode.PROXIMAL)
         own = self.context.kept_of(operand)
-        divided = (operand, *primitives(operand)) if isinstance(operand, events.Alias) else primitives(operand)
+        divided: list[Event] = [*([operand] if isinstance(operand, events.Alias) else []), *primitives(operand)]
         by = [self.parts.by(kept) for part in divided if (kept := self.context.kept_of(part)) is not None]
         count = own.keep if own is not None and own.keep is not None else 1 if latest else None
         return Keeping(
