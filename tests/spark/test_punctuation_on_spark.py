@@ -34,6 +34,7 @@ CREATE QUERY steps AS SELECT a.segment, a.at AS first, b.at AS second FROM readi
   JOIN readings [RANGE 2 SECONDS] AS b ON a.segment = b.segment AND a.at < b.at CONSUMING
   INTO FILES (path '{out}/steps', format 'parquet');
 CREATE QUERY late AS SELECT segment, speed FROM readings.late INTO FILES (path '{out}/late', format 'parquet');
+DESIRE counts WHERE segment = 3 PRIORITY 2;
 """
 FILES, SEGMENTS = 12, 20
 #: Runs a script until it is killed, and demands results all the time.
@@ -43,7 +44,6 @@ from headrace.session import Session
 with Session(sys.argv[1], limit=220) as session:
     session.execute(open(sys.argv[2]).read())
     session.start()
-    session.execute("DESIRE counts WHERE segment = 3 PRIORITY 2")
     while True:
         session.execute("DEMAND totals WHERE n > 4")
 """

@@ -208,6 +208,8 @@ def first_accepted(ids: Ints, ts: Ints, side: Ints, spans: Spans, accept: Accept
         apart = ts[later] - ts[earlier]
         kept = (side[later] != side[earlier]) & (apart <= span[side[earlier]]) & free[later] & free[earlier]
         later, earlier = later[kept], earlier[kept]
+        if not len(later):
+            continue
         accepted = accept(later, earlier)
         for event, other in zip(later[accepted].tolist(), earlier[accepted].tolist(), strict=True):
             if free[event] and free[other]:
