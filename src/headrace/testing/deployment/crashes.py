@@ -186,11 +186,11 @@ class Trials:
     def deletions(self, count: int, chance: random.Random) -> None:
         """Delete one of our files while nothing runs, in the same way.
 
-        Nothing but its name tells of a file with rows that wait, so these stay.
+        Nothing but its name tells of a file with rows, results or calls that wait, so these stay.
         """
 
         def change(image: Image, path: str) -> Image:
-            is_waiting = "/sources/" in path and path.endswith(".arrow")
+            is_waiting = path.endswith((".arrow", ".calls")) and "/exchange/" not in path
             return image if is_waiting else without(image, path)
 
         self._damage("deleted", count, chance, change)
