@@ -78,7 +78,18 @@ def is_join_changes(select: exp.Expr, catalog: Catalog) -> bool:
         return False
     known = ExpressionBinder(Scope(()), catalog)
     called = (node for item in select.expressions for node in item.walk())
-    return not select.args.get("group") and not any(known.aggregate_name(node) is not None for node in called)
+    if not select.args.get("group") and not any(known.aggregate_name(node) is not None for node in called):
+        return True
+    items = (select.args["from_"].this, *(join.this for join in select.args["joins"]))
+    bare = [item for item in items if isinstance(item, exp.Table | exp.Subquery) and not _is_table(item, catalog)]
+    if len(bare) > 1 and not any(map(window_of, bare)):
+        raise NotSupported(
+            "the changes of a GROUP BY cannot be over a join of streams in the same FROM",
+            span=emit.span,
+            hint="write the join in a sub-query: SELECT k, count(*) AS n FROM (SELECT a.k FROM a [RANGE 1 DAY] JOIN b "
+            "[RANGE 1 DAY] ON a.id = b.id) AS pairs GROUP BY k EMIT CHANGES STATE TTL '1 day'",
+        )
+    return False
 
 
 def limit_join(select: exp.Expr, catalog: Catalog) -> None:
