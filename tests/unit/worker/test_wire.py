@@ -33,7 +33,16 @@ def test_all_forms_have_the_same_columns() -> None:
 
 
 def test_the_numbers_of_kinds_do_not_change() -> None:
-    assert [kind.name for kind in Kind] == ["CONTROL", "PAGE", "RESULT", "REPORT", "STAGED", "PARTIAL", "BUNDLE"]
+    assert [kind.name for kind in Kind] == [
+        "CONTROL",
+        "PAGE",
+        "RESULT",
+        "REPORT",
+        "STAGED",
+        "PARTIAL",
+        "BUNDLE",
+        "DEMANDED",
+    ]
     assert [int(kind) for kind in Kind] == list(range(7))
 
 
