@@ -43,7 +43,7 @@ def test_the_numbers_of_kinds_do_not_change() -> None:
         "BUNDLE",
         "DEMANDED",
     ]
-    assert [int(kind) for kind in Kind] == list(range(7))
+    assert [int(kind) for kind in Kind] == list(range(8))
 
 
 def test_notes_survive() -> None:
