@@ -63,33 +63,39 @@ class BucketProcessor(StatefulProcessor):
         self.task: _Task | None = None
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
-        from headrace.commands.tables import tables_in
-        from headrace.driver.staged_results import allowance_of
         from headrace.hosts.spark.collecting import collect_less
-        from headrace.hosts.spark.telling import telling
         from headrace.model.allowed_python import allow
-        from headrace.storage import contents
-        from headrace.storage.location import location
         from headrace.storage.object_settings import configure
-        from headrace.worker.bucket import Bucket
-        from headrace.worker.chunk_cache import machine_cache
-        from headrace.worker.inbox import Inbox
-        from headrace.worker.moving import Moves
         from headrace.worker.wire import from_spark, to_spark
+        from headrace.worker.without_pool import without_pool
 
-        directory = location(self.directory)
-        contents.offer(tables_in(directory))
         if not gc.get_freeze_count():
             collect_less()
             gc.freeze()  # imported objects stay: collecting a large bucket need not visit them
         allow(self.python.modules, self.python.folders)
         configure(self.storage)
-        bucket_number = key[0]
+        arrived = from_spark(rows)
+        for row in without_pool(lambda: self._run(key[0], arrived)):
+            yield SparkRow(**to_spark(row))
+
+    def _run(self, bucket_number: int, arrived: list[Row]) -> list[Row]:
+        """Run a bucket; return what goes to the driver."""
+        from headrace.commands.tables import tables_in
+        from headrace.driver.staged_results import allowance_of
+        from headrace.hosts.spark.telling import telling
+        from headrace.storage import contents
+        from headrace.storage.location import location
+        from headrace.worker.bucket import Bucket
+        from headrace.worker.chunk_cache import machine_cache
+        from headrace.worker.inbox import Inbox
+        from headrace.worker.moving import Moves
+
+        directory = location(self.directory)
+        contents.offer(tables_in(directory))
         context = TaskContext.get()
         assert context is not None
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
         run = context.getLocalProperty("spark.jobGroup.id") or ""  # Spark sets it to the id of the run
-        arrived = from_spark(rows)
         if self.task is None:
             numbers = Inbox.of(arrived).buckets or self.buckets
             own = [number for number in numbers if partition_of(number, self.partitions) == context.partitionId()]
@@ -109,8 +115,7 @@ class BucketProcessor(StatefulProcessor):
         else:
             bucket.close()
             gc.collect()  # now, or the state of several micro-batches would be there at once
-        for row in out:
-            yield SparkRow(**to_spark(row))
+        return out
 
     def close(self) -> None:
         pass

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -140,14 +141,22 @@ class HeadraceReader(DataSourceStreamReader):
         return [TaskPartition(task, offset.commands, repairs, buckets) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from headrace.driver.staged_results import IngestStager
         from headrace.hosts.spark.collecting import collect_less
-        from headrace.hosts.spark.telling import telling
-        from headrace.worker.wire import to_arrow
+        from headrace.worker.without_pool import without_pool
 
         collect_less()
         self._allow()
         assert isinstance(partition, TaskPartition)
+        batches = self._batches(partition)
+        while (batch := without_pool(partial(next, batches, None))) is not None:
+            yield batch
+
+    def _batches(self, partition: TaskPartition) -> Iterator[pa.RecordBatch]:
+        """Run an ingest task; yield its rows."""
+        from headrace.driver.staged_results import IngestStager
+        from headrace.hosts.spark.telling import telling
+        from headrace.worker.wire import to_arrow
+
         task, place = partition.task, (self.directory, partition.buckets, self.page)
         kept = _kept.pop(place, None)
         with telling():
