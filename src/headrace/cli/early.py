@@ -26,7 +26,7 @@ def begin(program: str, arguments: Sequence[str]) -> None:
         return
     share_folder(script)  # workers have the environment of the JVM
     try:
-        context.begin(java.prepare)
+        context.begin(java.prepare, is_short="--once" in arguments)
     except HeadraceError:
         return  # the command says what is wrong
 

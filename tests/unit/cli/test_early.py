@@ -10,6 +10,7 @@ import pytest
 
 from headrace.cli import early, java
 from headrace.hosts.spark.starting import context, jvm
+from headrace.hosts.spark.starting.settings import JAVA_OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -45,12 +46,13 @@ def test_another_program_starts_nothing(monkeypatch: pytest.MonkeyPatch, tmp_pat
     script = tmp_path / "a.sql"
     script.write_text("")
     begun: list[object] = []
-    monkeypatch.setattr(context, "begin", begun.append)
+    monkeypatch.setattr(context, "begin", lambda before, *, is_short: begun.append((before, is_short)))
     monkeypatch.setenv("PYTHONPATH", "elsewhere")
     early.begin("/usr/bin/pytest", ["run", str(script)])
     assert not begun
     early.begin("/usr/bin/headrace", ["run", str(script)])
-    assert begun == [java.prepare]
+    early.begin("/usr/bin/headrace", ["run", str(script), "--once"])
+    assert begun == [(java.prepare, False), (java.prepare, True)]
     assert os.environ["PYTHONPATH"] == os.pathsep.join([str(tmp_path), "elsewhere"])
     assert early.share_folder(script) == str(tmp_path)
     assert os.environ["PYTHONPATH"] == os.pathsep.join([str(tmp_path), "elsewhere"]), "it is there once"
@@ -82,3 +84,22 @@ def test_a_jvm_that_does_not_start_early_is_tried_again() -> None:
     read, write = os.pipe()
     assert jvm._Beginning(None, missing, write).wait() is None  # type: ignore[arg-type]
     os.close(read)
+
+
+@pytest.mark.parametrize(
+    ("is_short", "given", "expected"),
+    [
+        (False, "", "-Xshare:auto"),
+        (True, "", "-Xshare:auto -XX:TieredStopAtLevel=1"),
+        (True, "-Dours=1", None),  # which Spark reads itself
+    ],
+)
+def test_the_jvm_of_a_job_with_an_end_compiles_each_method_once(
+    monkeypatch: pytest.MonkeyPatch, is_short: bool, given: str, expected: str | None
+) -> None:
+    begun: list[str | None] = []
+    monkeypatch.setattr(context, "_given", lambda launch: {JAVA_OPTIONS: given} if given else {})
+    monkeypatch.setattr(context, "_quick_start", lambda: {JAVA_OPTIONS: "-Xshare:auto"})
+    monkeypatch.setattr(context, "begin_jvm", lambda conf, before: begun.append(conf.get(JAVA_OPTIONS, None)))
+    context.begin(lambda: None, is_short=is_short)
+    assert begun == [expected]

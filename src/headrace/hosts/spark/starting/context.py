@@ -32,6 +32,7 @@ from headrace.hosts.spark.starting.masters import check_answering, check_listeni
 from headrace.hosts.spark.starting.scratch import private_folder, private_folders
 from headrace.hosts.spark.starting.settings import (
     AT_START,
+    JAVA_OPTIONS,
     PARTITIONS,
     check_needed,
     chosen_settings,
@@ -47,6 +48,10 @@ _TRIES = 4
 
 #: Older ones cannot limit what a Python source reads (before 4.2), or divide the state of a checkpoint anew.
 _OLDEST = (4, 3)
+
+#: Half of what a JVM does in its first minute is to compile methods once more, better, for later. A job with an end
+#: does without: the tuples are processed in Python.
+_SHORT = "-XX:TieredStopAtLevel=1"
 
 _started: SparkSession | None = None  # the session of the Spark that this process has started through us
 
@@ -65,17 +70,21 @@ def session_for(launch: Launch | None = None, *, checkpoint: Path | None = None)
     return _session_of(running, launch)
 
 
-def begin(before: Callable[[], object]) -> None:
+def begin(before: Callable[[], object], *, is_short: bool) -> None:
     """Start the JVM of a Spark on this machine in the background, with nothing chosen by the user; first do `before`.
 
-    The program has more than a second of other work meanwhile. What cannot start this way starts later.
+    The program has more than a second of other work meanwhile. What cannot start this way starts later. A program that
+    `is_short` gets a JVM that starts quickly.
     """
     launch = Launch()
     given = _given(launch)
     master = given.get("spark.master") or f"local[{max(2, os.cpu_count() or 2)}]"
     if is_local(master):
         configure(given)
-        begin_jvm(SparkConf(loadDefaults=False).setAll(list(_settings(master, given, launch).items())), before)
+        settings = _settings(master, given, launch)
+        if is_short and JAVA_OPTIONS not in given:
+            settings[JAVA_OPTIONS] = f"{settings.get(JAVA_OPTIONS, '')} {_SHORT}".strip()
+        begin_jvm(SparkConf(loadDefaults=False).setAll(list(settings.items())), before)
 
 
 def is_on_cluster(launch: Launch) -> bool:
@@ -249,7 +258,7 @@ def _quick_start() -> dict[str, str]:
     if "SPARK_HOME" not in os.environ:
         return {}
     options = class_options(Path(os.environ["SPARK_HOME"]), folder, os.environ)
-    return {"spark.driver.extraJavaOptions": options} if options else {}
+    return {JAVA_OPTIONS: options} if options else {}
 
 
 @contextmanager

@@ -19,8 +19,10 @@ from headrace.errors import HostFault
 DEBUG = "HEADRACE_DEBUG"
 #: The number of state partitions; without a value of the user's, as many as tasks run at once.
 PARTITIONS = "spark.sql.shuffle.partitions"
+#: Options of the JVM.
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 #: What only counts when the JVM starts.
-AT_START = ("spark.driver.memory", "spark.driver.extraJavaOptions")
+AT_START = ("spark.driver.memory", JAVA_OPTIONS)
 
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
