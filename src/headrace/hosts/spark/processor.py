@@ -64,11 +64,13 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[SparkRow], timerValues: Any) -> Iterator[SparkRow]:
         from headrace.hosts.spark.collecting import collect_less
+        from headrace.hosts.spark.pandas_later import import_pandas_later
         from headrace.model.allowed_python import allow
         from headrace.storage.object_settings import configure
         from headrace.worker.wire import from_spark, to_spark
         from headrace.worker.without_pool import without_pool
 
+        import_pandas_later()
         if not gc.get_freeze_count():
             collect_less()
             gc.freeze()  # imported objects stay: collecting a large bucket need not visit them

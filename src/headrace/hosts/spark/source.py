@@ -142,9 +142,11 @@ class HeadraceReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from headrace.hosts.spark.collecting import collect_less
+        from headrace.hosts.spark.pandas_later import import_pandas_later
         from headrace.worker.without_pool import without_pool
 
         collect_less()
+        import_pandas_later()
         self._allow()
         assert isinstance(partition, TaskPartition)
         batches = self._batches(partition)
