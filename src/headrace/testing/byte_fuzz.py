@@ -225,8 +225,9 @@ def _checkpoint(folder: Path, rows: pl.DataFrame) -> Iterator[Target]:
     name = Moves(folder).write("b1-a-0-1", given)
     yield _file("parcels", folder / "moves" / name, lambda: Moves(folder).read(name), given)
     yield Target("parcels that were read", given, lambda data: decode_given(data, name))
-    numbers = bucket_numbers(folder, lambda: [3, 1])
-    yield _file("buckets", folder / "buckets.json", lambda: bucket_numbers(folder, lambda: numbers), numbers)
+    numbered = folder / "numbered"
+    numbers = bucket_numbers(numbered, lambda: [3, 1])
+    yield _file("buckets", numbered / "buckets.json", lambda: bucket_numbers(numbered, lambda: numbers), numbers)
     yield from _spools(folder, rows)
     yield from _logs(folder)
 
