@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from benches.parts import load, soaking
 from benches.parts.soaking import Samples
-from benches.parts.trend import Trend, trend
+from benches.parts.trend import Step, Trend, step, trend
 
 from headrace.experiments.experiment import Panel, Series
 
@@ -28,6 +28,8 @@ KEPT, KEPT_LONG, LONG = 120, 600, 1800
 EVERY = 2.0
 #: The share of a run that is warm-up, and the most that it takes, in seconds.
 WARM_UP, LONGEST_WARM_UP = 0.35, 900.0
+#: A leak that must not stay hidden, in megabytes an hour.
+LEAK = 5.0
 #: Values with the seconds at which they were measured.
 Points: TypeAlias = list[tuple[float, float]]
 #: What is drawn: a title, and the quantities of the panel.
@@ -37,14 +39,18 @@ _PANELS = (
         "Parts of the JVM (MB)",
         (
             "heap of JVM after a collection (MB)",
-            "compiled code and classes of JVM (MB)",
+            "compiled code of JVM (MB)",
+            "classes of JVM (MB)",
             "memory of JVM beside heap, code and classes (MB)",
         ),
     ),
     ("Open descriptors", ("descriptors of driver", "descriptors of JVM", "descriptors of workers")),
     ("Threads", ("threads of driver", "threads of JVM", "threads of workers")),
     ("Files", ("files in the checkpoint", "files of the command log", "temporary files")),
-    ("Size of the checkpoint (MB)", ("checkpoint without lists of files (MB)", "temporary files (MB)")),
+    (
+        "Size of the checkpoint (MB)",
+        ("checkpoint without lists of files (MB)", "temporary files without logs of stores (MB)"),
+    ),
     ("Micro-batch (ms)", ("duration of a micro-batch (ms)",)),
 )
 
@@ -62,7 +68,7 @@ def measure(folder: Path, seconds: float) -> Samples:
     """Run the deployment for some seconds from its first micro-batch on, and sample it."""
     load.prepare(folder / "data")
     samples = Samples()
-    environment = {**os.environ, "HEADRACE_DRIVER_MEMORY": soaking.HEAP}
+    environment = {**os.environ, "HEADRACE_DRIVER_MEMORY": soaking.HEAP, "SPARK_SUBMIT_OPTS": soaking.JAVA_OPTIONS}
     load.write(folder / "data", 0, 1)
     process = soaking.start(folder, environment)
     feeder: subprocess.Popen[bytes] | None = None
@@ -93,19 +99,22 @@ def report(samples: Samples, seconds: float) -> dict[str, Any]:
     rows = []
     middle = warm + (seconds - warm) / 2
     for name, points in samples.after(warm).items():
-        slope = _slope(points)
+        slope, largest = _slope(points), _step(points)
         halves = [_slope(half) for half in _halves(points, middle)]
         rows.append(
             {
                 "case": name,
                 "ours": slope.level,
-                "unit": f"{slope.slope:+.3g}/h [{slope.low:+.3g}, {slope.high:+.3g}]"
-                + "".join(f", {half.slope:+.3g}" for half in halves),
+                "unit": _range(slope)
+                + "".join(f", {half.slope:+.3g}" for half in halves)
+                + (f", step {largest.size:+.3g}, beside it {_range(largest.beside)}" if largest else ""),
                 "slope": slope.slope,
                 "low": slope.low,
                 "high": slope.high,
                 "halves": [half.slope for half in halves],
-                "verdict": "met" if slope.slope <= 0 or slope.is_zero else "grows",
+                "step": largest.size if largest else None,
+                "beside the step": [largest.beside.low, largest.beside.high] if largest else None,
+                "verdict": verdict(name, slope, largest),
             }
         )
     return {
@@ -116,11 +125,31 @@ def report(samples: Samples, seconds: float) -> dict[str, Any]:
         "panels": [_panel(title, names, samples, warm) for title, names in _PANELS],
         "notes": [
             "ours: the median; then growth per hour with its 95 % interval, and that of the first and the second half: "
-            f"what warms up slowly grows less in the second. The heap of the JVM is {soaking.HEAP}, "
-            f"{1 / INTERVAL:.0f} files a second and stream, {len(soaking.FLAPPING)} queries change every "
-            f"{soaking.FLAP_SECONDS:.0f} s."
+            "what warms up slowly grows less in the second. Then the largest step, and the growth on both sides of it. "
+            f"'uncertain': the interval contains zero and a leak of {LEAK:.0f} MB an hour. The heap of the JVM is "
+            f"{soaking.HEAP}, {1 / INTERVAL:.0f} files a second and stream, {len(soaking.FLAPPING)} queries change "
+            f"every {soaking.FLAP_SECONDS:.0f} s."
         ],
     }
+
+
+def verdict(name: str, slope: Trend, largest: Step | None) -> str:
+    """Return whether a quantity grows without a bound.
+
+    It does not if its slope is zero within the error, or if it is one clear step and zero beside it. For megabytes the
+    error must be so small that a leak could not hide in it.
+    """
+    if slope.verdict == "grows":
+        return "one step" if largest is not None and largest.is_all else "grows"
+    return "uncertain" if name.endswith("(MB)") and slope.high > LEAK else "met"
+
+
+def _range(slope: Trend) -> str:
+    return f"{slope.slope:+.3g}/h [{slope.low:+.3g}, {slope.high:+.3g}]"
+
+
+def _step(points: Points) -> Step | None:
+    return step([at for at, _ in points], [value for _, value in points])
 
 
 def _slope(points: Points) -> Trend:

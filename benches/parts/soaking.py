@@ -30,7 +30,11 @@ BATCH_SECONDS = 1.5
 #: The heap of the JVM. It has its size from the start on, so that what grows is something else; what is in it is
 #: measured after collections.
 HEAP = "512m"
-_WHOLE_HEAP = {"spark.driver.extraJavaOptions": f"-Xms{HEAP} -XX:+AlwaysPreTouch"}
+#: Each method is compiled once: a second, better compilation of what runs once in a micro-batch comes after 5,000 of
+#: them, and would go on for hours.
+JAVA_OPTIONS = f"-Xms{HEAP} -XX:+AlwaysPreTouch -XX:TieredStopAtLevel=1"
+#: A variable with megabytes an hour that driver and JVM shall lose, each: the bench must notice it.
+LEAK = "HEADRACE_SOAK_LEAK"
 #: Where the measured process writes the duration of each micro-batch, and what the JVM holds after a collection.
 BATCHES, HELD = "batches.jsonl", "held.jsonl"
 #: Seconds between two collections.
@@ -88,8 +92,10 @@ def sample(folder: Path, pid: int, seconds: float, samples: Samples) -> None:
     samples.add("lists of files read (kB)", seconds, sum(lists) / 1e3)
     samples.add("files of the command log", seconds, len(list(_files(checkpoint / "commands"))))
     scratch = list(_files(folder / "tmp"))
+    logs = [size for path, size in scratch if path.name.startswith("MANIFEST")]
     samples.add("temporary files", seconds, len(scratch))
-    samples.add("temporary files (MB)", seconds, sum(size for _, size in scratch) / 1e6)
+    samples.add("temporary files without logs of stores (MB)", seconds, (sum(s for _, s in scratch) - sum(logs)) / 1e6)
+    samples.add("log of a state store (kB)", seconds, max(logs, default=0) / 1e3)
 
 
 def add_noted(folder: Path, began: float, samples: Samples) -> None:
@@ -133,13 +139,14 @@ def _run(folder: Path) -> None:
 
     chosen = [case for case in sinks.CASES if case.name in (*STEADY, *FLAPPING)]
     with (
-        Session(folder / "checkpoint", python_modules=["notes"], interval=BATCH_SECONDS, conf=_WHOLE_HEAP) as session,
+        Session(folder / "checkpoint", python_modules=["notes"], interval=BATCH_SECONDS) as session,
         (folder / BATCHES).open("w") as batches,
         (folder / HELD).open("w") as held,
     ):
         session.execute(load.declarations(folder / "data") + sinks.EVENTS)
         session.execute(";\n".join(case.statement(folder / "out") for case in chosen))
         newest, is_on, changed, collected = -1, True, time.monotonic(), 0.0
+        leak = _Leak(float(os.environ.get(LEAK, 0)))
         while not (folder / STOP).exists():
             session.wait(0.5)
             progress = session.deployment.query.lastProgress  # type: ignore[attr-defined]
@@ -148,6 +155,7 @@ def _run(folder: Path) -> None:
                 taken = {"duration of a micro-batch (ms)": progress.durationMs["triggerExecution"]}
                 batches.write(json.dumps([time.time(), taken]) + "\n")
             batches.flush()
+            leak.go_on()
             if time.monotonic() - collected >= COLLECT_SECONDS:
                 collected = time.monotonic()
                 held.write(json.dumps([time.time(), _held_by_jvm()]) + "\n")
@@ -166,14 +174,34 @@ def _held_by_jvm() -> dict[str, float]:
     assert session is not None
     java = session._jvm.java.lang
     java.System.gc()
-    runtime, factory = java.Runtime.getRuntime(), java.management.ManagementFactory
-    code = int(factory.getMemoryMXBean().getNonHeapMemoryUsage().getCommitted())
+    runtime, held = java.Runtime.getRuntime(), {"code": 0, "classes": 0}
+    for pool in java.management.ManagementFactory.getMemoryPoolMXBeans():
+        if str(pool.getType().name()) == "NON_HEAP":
+            held["code" if "Code" in pool.getName() else "classes"] += int(pool.getUsage().getCommitted())
     private = _memory(int(java.ProcessHandle.current().pid()), "RssAnon")
+    beside = private - runtime.totalMemory() - sum(held.values())
     return {
         "heap of JVM after a collection (MB)": (runtime.totalMemory() - runtime.freeMemory()) / 1e6,
-        "compiled code and classes of JVM (MB)": code / 1e6,
-        "memory of JVM beside heap, code and classes (MB)": (private - runtime.totalMemory() - code) / 1e6,
+        "compiled code of JVM (MB)": held["code"] / 1e6,
+        "classes of JVM (MB)": held["classes"] / 1e6,
+        "memory of JVM beside heap, code and classes (MB)": beside / 1e6,
     }
+
+
+class _Leak:
+    """Memory that driver and JVM take and never give back, at a rate in megabytes an hour."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self.began = rate, time.monotonic()
+        self.lost: list[tuple[bytes, object]] = []
+
+    def go_on(self) -> None:
+        """Lose what is due, in pieces of 10 kB."""
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.getActiveSession()
+        while session is not None and len(self.lost) < (time.monotonic() - self.began) / 3600 * self.rate * 100:
+            self.lost.append((os.urandom(10_000), session._jvm.java.nio.ByteBuffer.allocateDirect(10_000)))
 
 
 if __name__ == "__main__":

@@ -47,6 +47,59 @@ def test_what_never_changes_has_no_trend(trend):
     assert (constant.slope, constant.low, constant.high, constant.level) == (0, 0, 0, 12)
 
 
+#: What is measured in a run of 50 minutes after the warm-up.
+RUN = np.arange(900.0, 3000.0, 2.0)
+
+
+def levels(seed: int, noise: float) -> np.ndarray:
+    """The memory of a process, in megabytes: its noise lasts 40 seconds, as tasks and collections do."""
+    chance = np.random.default_rng(seed)
+    lasting = np.repeat(chance.normal(0, noise, len(RUN) // 20 + 1), 20)[: len(RUN)]
+    return 500 + lasting + chance.normal(0, noise / 2, len(RUN))
+
+
+@pytest.fixture
+def verdicts(benches):
+    """The verdicts on several runs that differ in their noise."""
+
+    def verdicts(noise: float, added: np.ndarray | float) -> list[str]:
+        soak, found = benches("soak"), []
+        for seed in range(12):
+            points = list(zip(RUN, levels(seed, noise) + added, strict=True))
+            found.append(soak.verdict("memory of JVM (MB)", soak._slope(points), soak._step(points)))
+        return found
+
+    return verdicts
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.5, 1.0])
+def test_a_leak_of_5_megabytes_an_hour_is_noticed(verdicts, noise):
+    assert verdicts(noise, 5 * RUN / 3600) == ["grows"] * 12
+
+
+def test_a_leak_that_takes_memory_in_blocks_is_noticed(verdicts):
+    assert verdicts(0.1, 5 * RUN / 3600 // 1) == ["grows"] * 12
+
+
+def test_a_leak_that_hides_in_the_noise_is_not_called_zero(verdicts):
+    assert "met" not in verdicts(4.0, 5 * RUN / 3600)
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.5, 1.0])
+def test_one_step_and_no_change_are_no_leak(verdicts, noise):
+    assert verdicts(noise, 0.0).count("met") >= 11
+    assert verdicts(noise, 10.0 * (RUN > 2000)).count("one step") >= 11
+
+
+def test_the_step_is_told_with_its_time_and_size(benches):
+    step = benches("parts.trend").step(RUN, levels(1, 0.1) + 8.0 * (RUN > 2200) + 3 * RUN / 3600)
+    assert step.seconds == pytest.approx(2200, abs=110)
+    assert step.size == pytest.approx(8, abs=0.5)
+    assert step.beside.slope == pytest.approx(3, abs=0.5)
+    assert not step.is_all
+    assert benches("parts.trend").step([1.0, 2.0], [1.0, 2.0]) is None
+
+
 def test_one_moment_has_no_trend(trend):
     with pytest.raises(ValueError, match="two times"):
         trend([5.0], [1.0])

@@ -53,6 +53,10 @@ _OLDEST = (4, 3)
 #: does without: the tuples are processed in Python.
 _SHORT = "-XX:TieredStopAtLevel=1"
 
+#: A JVM gives back what its C heap does not use, once a minute. One that does not know the option ignores it, as Spark
+#: tells it to.
+_TRIM = "-XX:TrimNativeHeapInterval=60000"
+
 _started: SparkSession | None = None  # the session of the Spark that this process has started through us
 
 
@@ -251,14 +255,14 @@ def _start_fault(master: str, error: Exception) -> HostFault:
 
 
 def _quick_start() -> dict[str, str]:
-    """Let the JVM start from an installation that starts quickly, unless the user has chosen one; return settings."""
+    """Let the JVM start from an installation that starts quickly, unless the user chose one; return its options."""
     folder = cache_folder(os.environ)
     if "SPARK_HOME" not in os.environ and (home := spark_home(folder)) is not None:
         os.environ["SPARK_HOME"] = str(home)
-    if "SPARK_HOME" not in os.environ:
-        return {}
-    options = class_options(Path(os.environ["SPARK_HOME"]), folder, os.environ)
-    return {JAVA_OPTIONS: options} if options else {}
+    options = _TRIM
+    if "SPARK_HOME" in os.environ:
+        options = f"{options} {class_options(Path(os.environ['SPARK_HOME']), folder, os.environ)}".strip()
+    return {JAVA_OPTIONS: options}
 
 
 @contextmanager
