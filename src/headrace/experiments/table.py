@@ -22,6 +22,7 @@ from headrace.experiments.qos import (
     plan_latency,
     random_plans,
     scheduling,
+    scheduling_on_spark,
     shed_values,
     shedder_designs,
     shedding,
@@ -117,6 +118,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "Which scheduler gives the lowest latency, the least memory and the smoothest output under repeated overload?",
         f"{BOOK}, figures 6.8 to 6.13",
         scheduling.run,
+        on_spark=scheduling_on_spark.run_on_spark,
     ),
     Experiment(
         "random-plans",

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.experiments.qos import sliced_bursts
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -15,16 +17,14 @@ ROOT = Path(__file__).resolve().parents[3]
 def bench(monkeypatch):
     """Import the benchmark as `headrace bench` does, with a hundredth of its input."""
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
-    bursts = importlib.import_module("benches.parts.bursts")
-    monkeypatch.setattr(bursts, "TUPLES", {name: count // 100 for name, count in bursts.TUPLES.items()})
-    monkeypatch.setattr(bursts, "ZONES", 2)
+    monkeypatch.setattr(sliced_bursts, "TUPLES", {name: count // 100 for name, count in sliced_bursts.TUPLES.items()})
+    monkeypatch.setattr(sliced_bursts, "ZONES", 2)
     return importlib.import_module("benches.schedulers")
 
 
 def test_a_slice_is_the_same_each_time_and_pairs_have_the_same_ids(bench):
-    bursts = importlib.import_module("benches.parts.bursts")
-    first, second = bursts.slice_of(3, 1.5), bursts.slice_of(3, 1.5)
-    assert all(first[name].equals(second[name]) for name in bursts.COLUMNS)
+    first, second = sliced_bursts.slice_of(3, 1.5), sliced_bursts.slice_of(3, 1.5)
+    assert all(first[name].equals(second[name]) for name in sliced_bursts.COLUMNS)
     assert sorted(first["orders"]["id"]) == sorted(first["payments"]["id"])
     assert first["orders"]["at"].is_sorted()
 

@@ -58,8 +58,9 @@ def test_every_command_explains_itself_with_examples(arguments: tuple[str, ...])
 def test_an_experiment_that_cannot_run_on_spark_says_which_can() -> None:
     code, output = invoke("run", "bursts", "--on", "spark")
     assert code != 0
-    assert "bursts runs in a simulation only; on Spark there are: idle-waiting, speed-map, shedding" in " ".join(
-        output.split()
+    assert (
+        "bursts runs in a simulation only; on Spark there are: idle-waiting, speed-map, scheduling, shedding"
+        in " ".join(output.split())
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,9 +27,11 @@ SIZES: Mapping[Scale, float] = {"quick": 8.0, "normal": 20.0, "full": 60.0}
 ERROR = 0.5
 #: A promise is so many times the latency at a low rate, and at least so many seconds.
 TIMES, LEAST_S = 3.0, 1.0
-#: The rate at which the search for the capacity begins, by which factor it grows, and the micro-batches of a step:
-#: those that began with an earlier rate, and one more.
-FIRST_RATE, GROWTH, STEP, MOST_STEPS = 500, 1.6, 3, 16
+#: A phase has at least so many times the promise, or else no queue that grows by a quarter gets so long.
+PHASE_PROMISES = 6.0
+#: The rate at which the search for the capacity begins, by which factor it grows, the micro-batches of a step, and the
+#: share of the rate that must be done: less means that tuples wait longer and longer.
+FIRST_RATE, GROWTH, STEP, MOST_STEPS, ENOUGH = 500, 1.6, 4, 16, 0.85
 #: Seconds after which a step is over, however long a micro-batch takes.
 PATIENCE_S = 60.0
 #: Results of the first seconds of a phase do not count: the load has to be noticed.
@@ -55,6 +57,23 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What is done at a rate: tuples a second, and the latency."""
+
+    done: float
+    latency: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What is seen when a micro-batch has ended: the time, the latency, and the tuples read so far."""
+
+    at: float
+    latency: float
+    tuples: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """The moments of a run, and the share of tuples that were dropped."""
 
@@ -69,13 +88,13 @@ class Ran:
 
 def run(trial: Trial) -> Outcome:
     """Start Spark, measure the capacity, then run the phases with and without a promise."""
-    seconds = SIZES[trial.scale]
     with tempfile.TemporaryDirectory(prefix="shedding-") as name:
         folder = Path(name)
         pl.DataFrame({"p": pl.int_range(POINTS, dtype=pl.Int32, eager=True)}).write_parquet(folder / "lower.parquet")
         trial.progress("capacity", 0, 3)
         capacity, low = _capacity(folder, trial.seed)
         promise = max(LEAST_S, TIMES * low)
+        seconds = max(SIZES[trial.scale], PHASE_PROMISES * promise)
         runs: dict[str, Ran] = {}
         for done, (case, clause) in enumerate(
             (
@@ -130,20 +149,44 @@ def _findings(runs: Mapping[str, Ran], promise: float) -> Iterator[Finding]:
 
 
 def _capacity(folder: Path, seed: int) -> tuple[float, float]:
-    """Return the highest rate at which tuples do not wait longer and longer, and the latency at the first rate."""
-    rate, low = float(FIRST_RATE), 0.0
+    """Return how many tuples are done in a second if more come, and the latency at the first rate."""
     with Session(folder / "capacity") as session:
-        session.execute(STREAM.format(rate=rate, seed=seed, folder=folder, promise=""))
+        session.execute(STREAM.format(rate=FIRST_RATE, seed=seed, folder=folder, promise=""))
         session.start()
-        for step in range(MOST_STEPS):
-            seen = [latency for _, latency in islice(_watched(session, PATIENCE_S), STEP)]
-            if step == 0:
-                low = min(seen, default=LEAST_S)
-            elif len(seen) < STEP or seen[-1] > max(LEAST_S, TIMES * low):
-                break
-            rate *= GROWTH
+        next(_watched(session, PATIENCE_S), None)
+
+        def measure(rate: float) -> Step:
             session.execute(f"ALTER STREAM t SET rate = {rate:g}")
+            return _step(session)
+
+        return find_capacity(measure)
+
+
+def find_capacity(measure: Callable[[float], Step]) -> tuple[float, float]:
+    """Raise the rate until less is done than comes; return what is done then, and the latency at the first rate.
+
+    What is done in one step hangs on what else the machine does. If it is less than comes, the step is repeated: tuples
+    wait then, so more than the rate is done if the machine can.
+    """
+    rate, low = float(FIRST_RATE), LEAST_S
+    for number in range(MOST_STEPS):
+        first = measure(rate)
+        low = first.latency if number == 0 else low
+        if first.done < ENOUGH * rate:
+            again = measure(rate)
+            if again.done < rate:
+                return max(first.done, again.done), low
+        rate *= GROWTH
     return rate / GROWTH, low
+
+
+def _step(session: Session) -> Step:
+    """Watch some micro-batches; return the tuples that are done in a second, and the latency in the middle."""
+    seen = list(islice(_watched(session, PATIENCE_S), STEP + 1))
+    if len(seen) < 2:
+        return Step(0.0, PATIENCE_S)
+    first, last = seen[0], seen[-1]
+    return Step((last.tuples - first.tuples) / (last.at - first.at), statistics.median(look.latency for look in seen))
 
 
 def _phases(folder: Path, name: str, promise: str, capacity: float, seconds: float, seed: int) -> Ran:
@@ -156,18 +199,19 @@ def _phases(folder: Path, name: str, promise: str, capacity: float, seconds: flo
         for phase, load in enumerate(LOADS):
             session.execute(f"ALTER STREAM t SET rate = {load * capacity:g}")
             start = time.monotonic()
-            moments += [Moment(now - began, phase, now - start, latency) for now, latency in _watched(session, seconds)]
+            looks = _watched(session, seconds)
+            moments += [Moment(look.at - began, phase, look.at - start, look.latency) for look in looks]
         seen = session.statistics()
     return Ran(tuple(moments), seen.queries["q"].shed / max(1, seen.streams["t"].tuples))
 
 
-def _watched(session: Session, seconds: float) -> Iterator[tuple[float, float]]:
-    """Return for each micro-batch that ends when it did, and the longest that one of its tuples can have waited."""
+def _watched(session: Session, seconds: float) -> Iterator[Look]:
+    """Look at each micro-batch that ends: the longest that one of its tuples can have waited, and the tuples so far."""
     end, last = time.monotonic() + seconds, session.statistics().batch
     while (now := time.monotonic()) < end:
         seen = session.statistics()
-        query = seen.queries.get("q")
-        if seen.batch > last and query is not None and query.latency_ms is not None:
+        query, stream = seen.queries.get("q"), seen.streams.get("t")
+        if seen.batch > last and stream is not None and query is not None and query.latency_ms is not None:
             last = seen.batch
-            yield now, query.latency_ms / 1000
+            yield Look(now, query.latency_ms / 1000, stream.tuples)
         time.sleep(0.05)

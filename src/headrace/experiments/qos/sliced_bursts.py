@@ -44,14 +44,18 @@ _SECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """Slices, each with a multiple of the mean load."""
+    """Slices, each with a multiple of the mean load; the values of tuples are drawn from the seed."""
 
     loads: tuple[float, ...]
+    seed: int = 17
 
     @staticmethod
-    def of(steady: int, slices: int, *, high: float = 1.75, low: float = 0.25, length: int = 3) -> Bursts:
+    def of(
+        steady: int, slices: int, *, high: float = 1.75, low: float = 0.25, length: int = 3, seed: int = 17
+    ) -> Bursts:
         """Return some steady slices, then bursts of `length` slices, each followed by as many with little load."""
-        return Bursts((1.0,) * steady + tuple(low if number // length % 2 else high for number in range(slices)))
+        loads = (1.0,) * steady + tuple(low if number // length % 2 else high for number in range(slices))
+        return Bursts(loads, seed)
 
     @property
     def tuples(self) -> int:
@@ -60,7 +64,7 @@ class Bursts:
 
     def release(self, folder: Path, number: int) -> None:
         """Write a slice, a file for each stream; they appear together, so that one micro-batch reads all of them."""
-        for name, rows in slice_of(number, self.loads[number]).items():
+        for name, rows in slice_of(number, self.loads[number], self.seed).items():
             rows.write_parquet(folder / name / f".{number:06d}.parquet", compression="uncompressed")
         for name in COLUMNS:
             (folder / name / f".{number:06d}.parquet").rename(folder / name / f"{number:06d}.parquet")
@@ -76,9 +80,9 @@ def create_streams(folder: Path) -> str:
     )
 
 
-def slice_of(number: int, load: float) -> dict[str, pl.DataFrame]:
+def slice_of(number: int, load: float, seed: int = 17) -> dict[str, pl.DataFrame]:
     """Return the tuples of a slice by stream, computed from its number."""
-    chance = np.random.default_rng((17, number))
+    chance = np.random.default_rng((seed, number))
     bodies = pl.Series([chr(97 + letter) * BODY for letter in range(26)])
     frames: dict[str, pl.DataFrame] = {}
     for name in COLUMNS:
