@@ -55,7 +55,7 @@ class Mapped(NamedTuple):
 
 
 #: What this process has mapped, the least recently used first. A frame takes some 20 KB besides its file.
-_mapped: OrderedDict[Path, Mapped] = OrderedDict()
+_mapped: OrderedDict[str, Mapped] = OrderedDict()
 _MAPPED_CHUNKS = 2048
 #: The bytes that this process may still write to a directory before it counts what is there.
 _uncounted: dict[Path, int] = {}
@@ -79,11 +79,11 @@ class ChunkCache:
             _touch(path)
             return known
         try:
-            with pa.memory_map(str(path)) as file:
+            with pa.memory_map(path) as file:
                 size, table = file.size(), pa.ipc.open_stream(file).read_all()
         except (OSError, pa.ArrowException):  # it is not there, or damaged, and then it makes room for a whole one
             with suppress(OSError):
-                path.unlink(missing_ok=True)
+                os.unlink(path)
             return None
         frame = pl.from_arrow(table, rechunk=False)
         assert isinstance(frame, pl.DataFrame)
@@ -97,7 +97,7 @@ class ChunkCache:
         """Keep the bytes of a chunk; a cache that cannot be written is no cache, not an error."""
         if self.directory is None:
             return
-        path = self._path(digest)
+        path = Path(self._path(digest))
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             if path.exists():
@@ -117,7 +117,8 @@ class ChunkCache:
         if self.directory is not None:
             path = self._path(digest)
             _mapped.pop(path, None)
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def size(self) -> int:
         """Return the bytes of all files."""
@@ -135,14 +136,15 @@ class ChunkCache:
                 if total <= limit:
                     break
                 _mapped.pop(file.path, None)
-                file.path.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(file.path)
                 total -= file.size
             rest = round(limit * _COUNTED)
         _uncounted[self.directory] = rest
 
-    def _path(self, digest: bytes) -> Path:
-        assert self.directory is not None
-        return self.directory / f"{digest.hex()}.arrow"
+    def _path(self, digest: bytes) -> str:
+        """Return a text: a large state has hundreds of chunks, and paths as objects would take half of the time."""
+        return f"{self.directory}/{digest.hex()}.arrow"
 
 
 def machine_cache(environ: Mapping[str, str]) -> ChunkCache:
@@ -155,7 +157,7 @@ def machine_cache(environ: Mapping[str, str]) -> ChunkCache:
 
 
 class _File(NamedTuple):
-    path: Path
+    path: str
     size: int
     used: float
 
@@ -168,13 +170,13 @@ def _files(directory: Path) -> list[_File]:
             with suppress(FileNotFoundError):  # another process has deleted it
                 status = entry.stat()
                 if not entry.name.startswith("."):
-                    present.append(_File(Path(entry.path), status.st_size, status.st_mtime))
+                    present.append(_File(entry.path, status.st_size, status.st_mtime))
                 elif status.st_mtime < time.time() - _ABANDONED:
                     os.unlink(entry.path)
     return present
 
 
-def _touch(path: Path) -> None:
+def _touch(path: str) -> None:
     """Note that a file is used."""
     with suppress(OSError):
         os.utime(path)

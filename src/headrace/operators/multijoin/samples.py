@@ -1,16 +1,19 @@
 """Samples of the keys that a join holds: the same keys of all inputs, chosen by their hash.
 
 What is in a chunk is looked at once, because chunks do not change: so a sample costs as much as the rows that are new.
+That holds for a large state, too, which is restored in every micro-batch: its chunks are the same frames then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import numpy as np
+import polars as pl
 
+from headrace.model.expressions.expression import Expr
 from headrace.operators.arrays import Array, Ints
 from headrace.operators.multijoin.arrangement import Arrangement
 from headrace.operators.multijoin.probe import Reader
@@ -21,8 +24,12 @@ from headrace.operators.state.sorted_chunk import Chunk
 #: So many keys of a port are sampled at most.
 MOST_KEYS = 512
 _HEAVIEST = 8
+#: Keys that have most rows in some chunk are counted in all of them, so many at most.
+_CANDIDATES = 8 * _HEAVIEST
 #: Counts up to this number are told apart before they are sorted.
 _FINE = 1 << 12
+#: A key of rows, and whether its number is the key itself; None: the one by which they are sorted.
+_Key = tuple[Expr, bool] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,28 @@ class _Part:
     hashes: Array
     counts: Ints
     heaviest: Array
+    heaviest_counts: Ints
     keys: Array | None
+
+
+class _Known:
+    """Parts by the frame of their chunk, which is told from others by its identity, and by key; forgotten with it."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[ref[pl.DataFrame], dict[_Key, _Part]]] = {}
+
+    def part(self, frame: pl.DataFrame, key: _Key, make: Callable[[], _Part]) -> _Part:
+        """Return what is known of a frame, or make it."""
+        number = id(frame)
+        if number not in self._parts:
+            self._parts[number] = ref(frame, lambda _: self._parts.pop(number)), {}
+        _, parts = self._parts[number]
+        if key not in parts:
+            parts[key] = make()
+        return parts[key]
+
+
+_known = _Known()
 
 
 class KeySampler:
@@ -45,7 +73,12 @@ class KeySampler:
     def __init__(self, spec: MultiJoin, reader: Reader) -> None:
         self._reader = reader
         self._ports = [[port for port, expr in enumerate(members) if expr is not None] for members in spec.classes]
-        self._parts: WeakKeyDictionary[Chunk, dict[int, _Part]] = WeakKeyDictionary()
+        self._keys = {
+            (number, port): (spec.output(port, expr), spec.is_exact((number,)))
+            for number, members in enumerate(spec.classes)
+            for port, expr in enumerate(members)
+            if expr is not None
+        }
 
     def sample(self, bases: Sequence[Arrangement]) -> list[KeySample]:
         """Return for each class and port how many rows are held of the sampled keys, and of the heaviest keys.
@@ -80,8 +113,12 @@ class KeySampler:
 
     def _heaviest(self, bases: Sequence[Arrangement], number: int) -> Array:
         """Return the keys with most rows in some port, sorted."""
-        found = [self._part(base, chunk, number).heaviest for base in bases for chunk in base.chunks()]
-        candidates = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+        parts = [self._part(base, chunk, number) for base in bases for chunk in base.chunks()]
+        if not parts:
+            return np.empty(0, np.int64)
+        found, places = np.unique(np.concatenate([part.heaviest for part in parts]), return_inverse=True)
+        rows = np.bincount(places, np.concatenate([part.heaviest_counts for part in parts]), len(found))
+        candidates = np.sort(found[np.argsort(-rows, kind="stable")[:_CANDIDATES]])
         chosen = np.zeros(len(candidates), np.bool_)
         for base in bases:
             chosen[_largest(self._rows_of(candidates, base, number))] = True
@@ -97,21 +134,26 @@ class KeySampler:
         return rows
 
     def _part(self, base: Arrangement, chunk: Chunk, number: int) -> _Part:
-        known = self._parts.setdefault(chunk, {})
-        if number not in known:
-            is_sorted = base.place.classes == (number,)
-            keys = (
-                chunk.keys if is_sorted else np.sort(self._reader.number(chunk, base.place.ports, (number,)).to_numpy())
-            )
-            starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-            counts = np.diff(np.append(starts, len(keys)))
-            distinct = keys[starts]
-            hashes = _hashes(distinct)
-            zeros = _fewest(hashes, 0)
-            kept = _is_sampled(hashes, zeros)
-            heaviest = distinct[_largest(counts)]
-            known[number] = _Part(zeros, hashes[kept], counts[kept], heaviest, None if is_sorted else keys)
-        return known[number]
+        if base.place.classes == (number,):
+            return _known.part(chunk.rows, None, lambda: _part_of(chunk.keys, is_sorted=True))
+        return _known.part(
+            chunk.rows,
+            self._keys[number, base.place.ports[0]],
+            lambda: _part_of(np.sort(self._reader.number(chunk, base.place.ports, (number,)).to_numpy())),
+        )
+
+
+def _part_of(keys: Array, *, is_sorted: bool = False) -> _Part:
+    """Return what is in a chunk, given its keys in their order; `is_sorted` if its rows are, too."""
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    counts = np.diff(np.append(starts, len(keys)))
+    distinct = keys[starts]
+    hashes = _hashes(distinct)
+    zeros = _fewest(hashes, 0)
+    kept = _is_sampled(hashes, zeros)
+    largest = _largest(counts)
+    heaviest = distinct[largest], counts[largest]
+    return _Part(zeros, hashes[kept], counts[kept], *heaviest, None if is_sorted else keys)
 
 
 def _hashes(keys: Array) -> Array:

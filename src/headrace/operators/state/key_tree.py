@@ -1,8 +1,9 @@
 """Immutable chunks of rows sorted by key, in a tree by ranges of keys: a search meets few, and a change moves few rows.
 
 New rows go to a root, where chunks of like size merge. A node with many full chunks hands its rows down to its
-children, of which each has a range of the keys. How much is handed down is paid for by what was added, so that no
-single change has to move more than its share and one node.
+children, of which each has a range of the keys: to one child after the other, while the chunks stay with the rest of
+their rows. How much is handed down is paid for by what was added, so that no single change has to move more than its
+share and the rows of one child, which are about a chunk.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from headrace.operators.arrays import Array
 
 #: Chunks of a node before it hands them down, and children of a node.
 FAN = 8
-#: So many rows may be handed down for each that is added: enough for a tree of so many levels.
-_CREDIT = 4
 _CHILD = "~"
 
 
@@ -42,8 +41,16 @@ class Sorted(Protocol):
     def min_key(self) -> int: ...
     @property
     def max_key(self) -> int: ...
+    @property
+    def is_cut(self) -> bool:
+        """Return whether the first of its rows were handed down."""
+        ...
+
     def __len__(self) -> int: ...
     def cut(self, start: int, stop: int) -> Any: ...
+    def rest(self, start: int) -> Any:
+        """Return the same chunk with the rows from a place on."""
+        ...
 
 
 ChunkT = TypeVar("ChunkT", bound=Sorted)
@@ -92,8 +99,9 @@ class KeyTree(Generic[ChunkT, PieceT]):
         """Store rows in a tree, then hand down what is due and paid for."""
         self._append(root, [piece], largest)
         if self._full is None:
-            self._full = {node for node in self.nodes if self._rows(node) >= FAN * largest}
-        self._debt -= _CREDIT * len(piece)
+            self._full = {node for node in self.nodes if self._is_full(node, largest)}
+        # each row that is added is handed down once at every level, in the long run
+        self._debt -= len(piece) * (1 + max(node.count(_CHILD) for node in self.nodes))
         while self._full and self._debt <= 0:
             node = min(
                 self._full, key=lambda name: (name.count(_CHILD), -self._rows(name), name)
@@ -139,41 +147,56 @@ class KeyTree(Generic[ChunkT, PieceT]):
     def _rows(self, node: str) -> int:
         return sum(map(len, self.nodes.get(node, ())))
 
+    def _is_full(self, node: str, largest: int) -> bool:
+        """Return whether a node has rows to hand down, or is about it."""
+        return self._rows(node) >= FAN * largest or any(chunk.is_cut for chunk in self.nodes.get(node, ()))
+
     def _append(self, node: str, pieces: list[PieceT], largest: int) -> None:
         """Add pieces to a node's chunks; they swallow those before them that are not much larger."""
         chunks = self.nodes.get(node, [])
         first, total = len(chunks), sum(map(len, pieces))
-        while first and len(chunks[first - 1]) <= min(2 * total, largest - total):
+        while first and len(chunks[first - 1]) <= min(2 * total, largest - total) and not chunks[first - 1].is_cut:
             first -= 1
             total += len(chunks[first])
         self._set(
             node, chunks[:first] + self._make(node, [*(chunk.cut(0, len(chunk)) for chunk in chunks[first:]), *pieces])
         )
-        if self._full is not None and self._rows(node) >= FAN * largest:
+        if self._full is not None and self._is_full(node, largest):
             self._full.add(node)
 
     def _hand_down(self, node: str, largest: int) -> None:
-        """Move a node's rows to its children, so many at most as make it full."""
+        """Move rows of a node to one of its children: those of so many chunks as make it full, child after child."""
         held = self.nodes.get(node, [])
-        count = int(np.searchsorted(np.cumsum([len(chunk) for chunk in held]), FAN * largest, "right"))
-        if count == len(held) and sum(map(len, held)) < FAN * largest:  # some have died
-            return
-        chunks, rest = held[: max(1, count)], held[max(1, count) :]
+        begun = [place for place, chunk in enumerate(held) if chunk.is_cut]
+        chunks = held[: begun[-1] + 1] if begun else self._filling(held, largest)
         fences = self._fences.get(node)
-        if fences is None:
+        if fences is None and chunks:
             fences = _choose(chunks)
-            if fences is None:
-                return
-            self._set_fences(self._fences | {node: fences})
-        cuts = [[0, *np.searchsorted(chunk.keys, fences).tolist(), len(chunk)] for chunk in chunks]
-        self._set(node, rest)
-        self._debt += sum(map(len, chunks))
-        for i in range(len(fences) + 1):
-            pieces = [
-                chunk.cut(cut[i], cut[i + 1]) for chunk, cut in zip(chunks, cuts, strict=True) if cut[i] < cut[i + 1]
-            ]
-            if pieces:
-                self._append(_child(node, i), pieces, largest)
+            if fences is not None:
+                self._set_fences(self._fences | {node: fences})
+        if fences is None:
+            return
+        child = int(np.searchsorted(fences, min(chunk.min_key for chunk in chunks), "right"))
+        pieces: list[PieceT] = []
+        rest: list[ChunkT] = []
+        for chunk in chunks:
+            end = int(np.searchsorted(chunk.keys, fences[child])) if child < len(fences) else len(chunk)
+            if end:
+                pieces.append(chunk.cut(0, end))
+            if end < len(chunk):
+                rest.append(chunk.rest(end) if end else chunk)
+        self._set(node, rest + held[len(chunks) :])
+        self._debt += sum(map(len, pieces))
+        self._append(_child(node, child), pieces, largest)
+        if self._full is not None and self._is_full(node, largest):
+            self._full.add(node)
+
+    def _filling(self, chunks: list[ChunkT], largest: int) -> list[ChunkT]:
+        """Return the oldest chunks, so many as make a node full; none if some have died, and it is not full."""
+        if sum(map(len, chunks)) < FAN * largest:
+            return []
+        count = int(np.searchsorted(np.cumsum([len(chunk) for chunk in chunks]), FAN * largest, "right"))
+        return chunks[: max(1, count)]
 
     def _set(self, node: str, chunks: list[ChunkT]) -> None:
         if chunks:

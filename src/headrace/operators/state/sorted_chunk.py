@@ -39,7 +39,10 @@ class Cut(NamedTuple):
 
 
 class Chunk:
-    """Rows sorted by key; searched columns become arrays when first used, as most chunks of a large state are not."""
+    """Rows sorted by key; searched columns become arrays when first used, as most chunks of a large state are not.
+
+    `stored` is what the store has of it: also the rows before the others that have left the chunk since.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -54,6 +57,7 @@ class Chunk:
         "name",
         "needed_columns",
         "rows",
+        "stored",
     )
 
     def __init__(
@@ -63,9 +67,11 @@ class Chunk:
         needed: tuple[str, ...],
         done: Flags | None,
         extremes: Extremes | None = None,
+        stored: pl.DataFrame | None = None,
     ) -> None:
         self.name = name
         self.rows = rows
+        self.stored = rows if stored is None else stored
         self.needed_columns = needed
         self._keys: Array | None = None
         self._ts: Ints | None = None
@@ -144,6 +150,20 @@ class Chunk:
         """Return the rows from one place up to another."""
         done = self.done
         return Cut(self.rows[start:stop], None if done is None else done[start:stop])
+
+    @property
+    def skipped(self) -> int:
+        """Return how many of the stored rows have left."""
+        return self.stored.height - self.rows.height
+
+    @property
+    def is_cut(self) -> bool:
+        return self.skipped > 0
+
+    def rest(self, start: int) -> Chunk:
+        """Return the chunk with the rows from a place on; what is stored stays as it is."""
+        done = None if self.done is None else self.done[start:].copy()
+        return Chunk(self.name, self.rows[start:], self.needed_columns, done, stored=self.stored)
 
     def mark(self, places: np.ndarray) -> None:
         """Note that these rows (by number or by flag) have come out."""

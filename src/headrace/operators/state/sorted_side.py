@@ -35,7 +35,7 @@ _MANY_SLICES = 32
 _NEVER = "never"
 _DONE = "/done"
 _CAME_OUT = "__done"  # a column of rows on their way
-_INDEX, _FENCES = "index", "fences"
+_INDEX, _FENCES, _CUTS = "index", "fences", "cuts"
 
 
 class SortedSide:
@@ -50,6 +50,7 @@ class SortedSide:
         self._dead_below = BEGIN
         self._largest = LARGEST
         self._index: tuple[tuple[Chunk, ...], pl.DataFrame] | None = None
+        self._cuts: tuple[dict[str, int], pl.DataFrame] | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self.chunks()))
@@ -151,7 +152,7 @@ class SortedSide:
         frames: dict[str, pl.DataFrame] = {}
         chunks = tuple(self.chunks())
         for chunk in chunks:
-            frames[chunk.name] = chunk.rows
+            frames[chunk.name] = chunk.stored
             bits = chunk.bits()
             if bits is not None:
                 frames[chunk.name + _DONE] = bits
@@ -159,6 +160,11 @@ class SortedSide:
             if self._index is None or len(self._index[0]) != len(chunks) or any(map(is_not, self._index[0], chunks)):
                 self._index = (chunks, write_index(chunks))
             frames[f"{self.name}/{_INDEX}"] = self._index[1]
+        cuts = {chunk.name: chunk.skipped for chunk in chunks if chunk.is_cut}
+        if cuts:
+            if self._cuts is None or self._cuts[0] != cuts:
+                self._cuts = cuts, pl.DataFrame({"chunk": list(cuts), "rows": list(cuts.values())})
+            frames[f"{self.name}/{_CUTS}"] = self._cuts[1]
         fences = self._tree.fences()
         return frames if fences is None else frames | {f"{self.name}/{_FENCES}": fences}
 
@@ -166,11 +172,15 @@ class SortedSide:
         """Take over this side's chunks as they are: they are sorted already."""
         self._next = 0
         index, fences = state.get(f"{self.name}/{_INDEX}"), state.get(f"{self.name}/{_FENCES}")
-        known = read_index(index)
+        known, cuts = read_index(index), state.get(f"{self.name}/{_CUTS}")
+        skipped: dict[str, int] = {} if cuts is None else dict(cuts.iter_rows())
+        self._cuts = None if cuts is None else (skipped, cuts)
         own = [name for name in state if name.startswith(f"{self.name}/") and name.count("/") == 2]
         nodes: dict[str, list[Chunk]] = {}
         for name in sorted(own, key=_number):
-            chunk = Chunk(name, state[name], self.needed, None, known.get(name))
+            stored = state[name]
+            rows = stored[skipped[name] :] if name in skipped else stored
+            chunk = Chunk(name, rows, self.needed, None, known.get(name), stored)
             if self.preserved:
                 chunk.restore_bits(state[name + _DONE])
             nodes.setdefault(name.split("/")[1], []).append(chunk)
