@@ -16,18 +16,22 @@ settings.load_profile("headrace")
 os.environ["HEADRACE_ALLOW_PYTHON"] = "*"
 
 
-#: Tests on Spark that start deployments of their own in order to kill them: any process may run any of them.
+#: Tests on Spark that start deployments of their own in order to kill them: any process may run any of them. Those that
+#: take longest are first, so that no process is left with a long one at the end.
 KILLING = (
-    "test_crashes",
     "test_migration_crashes",
+    "test_parcel_crashes",
+    "test_chaos",
+    "test_crashes",
     "test_rule_crashes",
     "test_postgres_crashes",
-    "test_chaos",
-    "test_cores",
-    "test_promises_on_spark",
-    "test_replacing_on_spark",
+    "test_designs_after_a_kill",
+    "test_punctuation_on_spark",
     "test_server_on_spark",
+    "test_replacing_on_spark",
+    "test_promises_on_spark",
     "test_killed_at_random_moments",
+    "test_cores",
 )
 
 
@@ -35,7 +39,19 @@ def group_of(nodeid: str) -> str:
     """Return the group of a test: one process runs a whole group, whose tests share a Spark, a broker or a cluster."""
     if nodeid.startswith("tests/browser/"):
         return nodeid.partition("::")[0]
-    return nodeid if any(name in nodeid for name in KILLING) else nodeid.partition("/test_")[0]
+    return nodeid if rank(nodeid) < len(KILLING) else nodeid.partition("/test_")[0]
+
+
+def rank(nodeid: str) -> int:
+    """Return the place of a test among those that kill; the others come after them."""
+    return next(
+        (place for place, name in enumerate(KILLING) if f"{name}." in nodeid or f":{name}" in nodeid), len(KILLING)
+    )
+
+
+@pytest.hookimpl(trylast=True)  # after they were shuffled
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

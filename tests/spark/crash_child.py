@@ -83,6 +83,19 @@ def person(session: Session, said: str) -> None:
         session.execute(f"CONFIRM '{row[0]}'")
 
 
+def show_plans(session: Session, path: str) -> None:
+    """Note the plans, a line for each, once buckets run different ones."""
+
+    def plans() -> list[tuple[object, ...]]:
+        (listing,) = session.execute("SHOW PLANS")
+        assert isinstance(listing, Listing)
+        return [row for row in listing.rows if row[0] == "triples"]
+
+    wait_until(lambda: len(plans()) > 1, 150)
+    for _, plan, chosen, *_, buckets in plans():
+        note(path, f"{plan} by {chosen} in {buckets}")
+
+
 def note(path: str, line: str) -> None:
     with open(path, "a") as file:
         file.write(line + "\n")
@@ -95,7 +108,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 #: What a process does, by its options.
-ACTIONS = {"change": change, "then": replace, "moving": move, "person": person}
+ACTIONS = {"change": change, "then": replace, "moving": move, "person": person, "plans": show_plans}
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ def ended(process: subprocess.Popen):
 
 
 def finish(process: subprocess.Popen, directory: Path) -> None:
-    assert process.wait(200) == 0, "".join(
+    assert process.wait(400) == 0, "".join(
         log.read_text()[-3000:] for log in (directory / "child.log", directory / "checkpoint" / "spark.log")
     )
 
@@ -85,7 +85,9 @@ def test_killing_python_workers_loses_and_repeats_nothing(case):
             pid = workers[0]
             while pid != process.pid:  # from the worker to the JVM
                 assert b"MALLOC_ARENA_MAX=2" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-                pid = parent_of(pid)
+                java, pid = pid, parent_of(pid)
+            given = Path(f"/proc/{java}/cmdline").read_text().split("\0")
+            assert {"-XX:TrimNativeHeapInterval=60000", "-XX:+IgnoreUnrecognizedVMOptions"} <= set(given)
             os.kill(chance.choice(workers), signal.SIGKILL)
             killed += 1
     finish(process, directory)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.spark.test_crashes import ended, finish, start, workers_of
 from headrace.control.decision_log import DecisionLog
 from headrace.control.decisions import ChangePlan
 from headrace.control.migration_log import MigrationLog
+from headrace.operators.expressions.hashing import hash_columns
 
 SCRIPT = """
 CREATE STREAM a (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 1 SECOND
@@ -40,6 +42,9 @@ WINDOWS = {"a": 30, "b": 20, "c": 40}
 LIMIT, FILES = 20, 60
 #: The number of keys of each stream: the pairs that the first plan stores are seldom of use.
 KEYS = {"a": 4, "b": 4, "c": 160}
+#: Of the uneven ones: the streams that have few keys in each bucket, how many these are, and how many the others have.
+ALIKE, FEW, MANY = ("ab", "bc", "ac", "ab"), 1, 40
+Draw = Callable[[np.random.Generator, str, int], np.ndarray]
 FAIL_POINTS = Path(__file__).with_name("fail_points")
 #: Where each process dies while the optimizer changes the plan.
 POINTS = (
@@ -52,7 +57,22 @@ POINTS = (
 )
 
 
-def write_streams(directory: Path) -> dict[str, pl.DataFrame]:
+def alike(rng: np.random.Generator, name: str, count: int) -> np.ndarray:
+    """Draw keys of a stream that are as likely in each bucket."""
+    return rng.integers(0, KEYS[name], count)
+
+
+def uneven(rng: np.random.Generator, name: str, count: int) -> np.ndarray:
+    """Draw keys of which two streams have few in a bucket, and two others in another one: no tree is best in all."""
+    numbers = pl.Series(range(500), dtype=pl.Int32)
+    places = hash_columns([numbers]) % np.uint64(len(ALIKE))
+    keys = np.array([np.flatnonzero(places == place)[:MANY] for place in range(len(ALIKE))])
+    bucket = rng.integers(0, len(ALIKE), count)
+    most = np.array([FEW if name in names else MANY for names in ALIKE])
+    return keys[bucket, rng.integers(0, most[bucket])]
+
+
+def write_streams(directory: Path, draw: Draw = alike) -> dict[str, pl.DataFrame]:
     """Three streams in small files, the first with some disorder within its skew."""
     rng, frames, count = np.random.default_rng(3), {}, LIMIT * FILES
     for name in "abc":
@@ -60,7 +80,7 @@ def write_streams(directory: Path) -> dict[str, pl.DataFrame]:
         if name == "a":
             ts = ts - rng.integers(0, 450_000, count)
         at = pl.Series(ts + 1_767_225_600_000_000).cast(pl.Datetime("us"))
-        columns = (pl.Series(rng.integers(0, most, count), dtype=pl.Int32) for most in (KEYS[name], 1000))
+        columns = (pl.Series(each, dtype=pl.Int32) for each in (draw(rng, name, count), rng.integers(0, 1000, count)))
         frames[name] = pl.DataFrame(dict(zip(("at", "k", "v"), (at, *columns), strict=True)))
         (directory / name).mkdir(parents=True)
         for i in range(FILES):
@@ -79,9 +99,9 @@ def triples(frames: dict[str, pl.DataFrame]) -> list:
     return multiset(met.select("k", "a", "b", "c").to_dicts())
 
 
-def case_of(directory: Path, where: str = "", more: str = "") -> tuple[Path, Path, dict[str, list]]:
+def case_of(directory: Path, where: str = "", more: str = "", draw: Draw = alike) -> tuple[Path, Path, dict[str, list]]:
     """Return the script, the checkpoint, and what the files shall hold."""
-    frames = write_streams(directory / "data")
+    frames = write_streams(directory / "data", draw)
     if where:
         frames["c"] = frames["c"].filter(pl.col("v") % 2 != 1)
     answers = {"triples": triples(frames)}
@@ -98,25 +118,30 @@ def is_killed(process, directory):
 
 @pytest.mark.timeout(1200)
 def test_killed_at_points_of_a_change_of_plan_nothing_is_lost_or_repeated(tmp_path, monkeypatch, request):
-    points = POINTS if request.config.getoption("--all-points") else POINTS[1::2]
-    script, checkpoint, answers = case_of(tmp_path)
+    """The optimizer changes the plan of all buckets, and then that of each."""
+    is_full = request.config.getoption("--all-points")
+    common, local = (POINTS, POINTS) if is_full else (POINTS[1:2], POINTS[3::2])
+    script, checkpoint, answers = case_of(tmp_path, draw=uneven)
     monkeypatch.setenv("HEADRACE_ALLOW_PYTHON", "headrace.testing.migrations")
     monkeypatch.setenv("EAGER", "1")
-    taken = []
-    for point in points:
+    each_bucket = script.with_name("each_bucket.sql")
+    each_bucket.write_text(script.read_text() + "ALTER SYSTEM SET local_plans = 'auto';")
+    for point, statements in (*((point, script) for point in common), *((point, each_bucket) for point in local)):
         monkeypatch.setenv("DIE_AT", point)
-        is_killed(start(checkpoint, script, "waiting", limit=LIMIT, path=FAIL_POINTS), tmp_path)
-        taken.append(len(MigrationLog(checkpoint).all()))
-        assert point != "before the log" or taken == [0], "a change that is not in the log did not happen"
-    assert taken[-1] == 1
+        is_killed(start(checkpoint, statements, "waiting", limit=LIMIT, path=FAIL_POINTS), tmp_path)
+        is_first = (point, statements) == ("before the log", script)
+        assert not is_first or not MigrationLog(checkpoint).all(), "a change that is not in the log did not happen"
     decided = [each.decision for each in DecisionLog(checkpoint).all()]
     assert [each for each in decided if isinstance(each, ChangePlan)], "the optimizer changed the plan by itself"
-    monkeypatch.delenv("EAGER")
     monkeypatch.delenv("DIE_AT")
-    finish(start(checkpoint, script, limit=LIMIT, path=FAIL_POINTS), tmp_path)
+    shown = tmp_path / "plans.txt"
+    finish(start(checkpoint, each_bucket, f"plans={shown}", limit=LIMIT, path=FAIL_POINTS), tmp_path)
     assert written(tmp_path / "out", answers) == answers
-    first, *_ = MigrationLog(checkpoint).all()
-    assert (first.auto, first.how, first.before) == (True, "stepwise", "((x y) z)")
+    plans = [line.partition(" by Headrace in ") for line in shown.read_text().splitlines()]
+    assert len({plan for plan, _, buckets in plans if buckets}) > 1, "buckets run different trees"
+    first, *others = MigrationLog(checkpoint).all()
+    assert (first.auto, first.how, first.before, first.buckets) == (True, "stepwise", "((x y) z)", None)
+    assert [each for each in others if each.auto and each.buckets], "some buckets changed alone"
     lasting = [each.decision for each in DecisionLog(checkpoint).all()]
     assert lasting[: len(decided)] == decided, "what was decided is still listed"
 

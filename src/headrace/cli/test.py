@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -28,8 +29,24 @@ EXAMPLES = examples(
 NOTHING_COLLECTED = 5
 Verdict: TypeAlias = Literal["passed", "failed", "no tests"]
 STYLES: dict[Verdict, str] = {"passed": "[green]", "failed": "[bold red]", "no tests": "[dim]"}
-#: How many seconds to wait for the download of a server that tests use.
+#: Tests that share a Spark, a browser or a server: the title, their marks, and where they are. To collect all tests in
+#: order to choose these takes longer than some of them.
+GROUPS = (
+    ("tests in a browser", "browser", ("tests/browser",)),
+    ("tests on Spark", "spark and not kafka and not cluster and not objects", ("tests/spark",)),
+    (
+        "tests on servers",
+        "kafka or cluster or objects",
+        (
+            *(f"tests/{server}" for server in ("cluster", "hadoop", "kafka", "kubernetes", "objects")),
+            "tests/unit/storage",
+        ),
+    ),
+)
+#: How many seconds to wait for something that tests use, such as the download of a server.
 PATIENCE = 180
+#: What downloads nothing and has time until the tests on Spark: it runs beside the other scripts and the checks.
+SOON = Path("tests/spark/setup")
 
 
 def run_tests(
@@ -40,10 +57,14 @@ def run_tests(
 ) -> None:
     """Run style, type and layer checks and all tests, also on Spark, Kafka, a cluster. Needs a checkout."""
     root = checkout()
-    for script in () if fast else sorted(root.glob("tests/*/setup")):
-        if reason := obtain(script, patience=PATIENCE):
-            err.print(f"{script.parent.name}: {reason}; tests that need it are skipped", markup=False)
-    verdicts = {title: _run(title, command, root) for title, command in sections(context.args, fast=fast)}
+    scripts = [] if fast else sorted(root.glob("tests/*/setup"), key=lambda script: (script != root / SOON, script))
+    with ThreadPoolExecutor(1) as beside:
+        for script in scripts:
+            if script == root / SOON:
+                beside.submit(_get, script)
+            else:
+                _get(script)
+        verdicts = {title: _run(title, command, root) for title, command in sections(context.args, fast=fast)}
     if failed := [title for title, verdict in verdicts.items() if verdict == "failed"]:
         err.print(f"\n[bold red]failed:[/] {', '.join(failed)}")
         raise typer.Exit(RUN_FAILED)
@@ -51,6 +72,11 @@ def run_tests(
         err.print(f"\n[bold red]no test matches[/] {escape(' '.join(context.args))}")
         raise typer.Exit(RUN_FAILED)
     out.print("\n[bold green]all passed[/]")
+
+
+def _get(script: Path) -> None:
+    if reason := obtain(script, patience=PATIENCE):
+        err.print(f"{script.parent.name}: {reason}; tests that cannot do without it are skipped", markup=False)
 
 
 def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[str, list[str]]]:
@@ -73,13 +99,21 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
         yield "slow tests", [*pytest, "-m", f"slow and not spark and {others}", *together]
         # tests that share a Spark, a broker, a cluster or a store run in one process (tests/conftest.py)
         groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadscope"]
-        yield "tests in a browser", [*pytest, "-m", "browser", *groups]
-        yield "tests on Spark", [*pytest, "-m", f"spark and {others}", *groups]
-        yield "tests on servers", [*pytest, "-m", "kafka or cluster or objects", *groups]
+        for title, marks, folders in GROUPS:
+            yield title, [*pytest, "-m", marks, *groups, *(() if arguments else folders)]
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a section: Python keeps what it compiles, for the sections and processes that follow.
+
+    Images of containers often tell it not to. Then each of the hundreds of processes that tests start would compile
+    Headrace again, and each section all tests.
+    """
+    return {name: value for name, value in given.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def obtain(script: Path, *, patience: float) -> str | None:
-    """Run a script that downloads a server for tests unless it is there; return why it failed, or None."""
+    """Run a script that gets something for tests, such as a server, unless it is there; return why not, or None."""
     try:
         process = subprocess.Popen([script, sys.executable], start_new_session=True)
     except OSError as error:
@@ -87,7 +121,7 @@ def obtain(script: Path, *, patience: float) -> str | None:
     try:
         code = process.wait(patience)
     except subprocess.TimeoutExpired:
-        return f"not downloaded within {patience:.0f} s"
+        return f"not ready within {patience:.0f} s"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # with the installer that it started
@@ -119,7 +153,7 @@ def _run(title: str, command: list[str], root: Path) -> Verdict:
             return "failed"
     started = time.monotonic()
     try:
-        code = subprocess.run(command, cwd=root, check=False).returncode
+        code = subprocess.run(command, cwd=root, env=environment(os.environ), check=False).returncode
     except FileNotFoundError:
         err.print(f"{command[0]} is not installed: run ./headrace setup", markup=False)
         code = 1

@@ -68,7 +68,7 @@ def die_if_changed(bucket, *arguments):
 
 
 def die_if_known(delivery, batch, handed, running, *arguments):
-    if running.trees:
+    if running.local_trees if running.local_plans == "auto" else running.trees:
         die()
 
 

@@ -250,9 +250,24 @@ def test_arguments_choose_tests_but_not_checks() -> None:
     assert [title for title, _ in checks.sections([], fast=True)] == titles[:5]
 
 
+def test_the_tests_of_a_mark_are_in_the_folders_of_its_section() -> None:
+    root = checks.checkout()
+    folders = [folder for _, _, among in checks.GROUPS for folder in among]
+    assert all((root / folder).is_dir() for folder in folders)
+    marks = re.compile(r"mark\.(spark|kafka|cluster|objects|browser)\b")
+    marked = [file for file in (root / "tests").rglob("*.py") if marks.search(file.read_text())]
+    assert len(marked) > 5
+    assert [file for file in marked if not any(file.is_relative_to(root / folder) for folder in folders)] == []
+
+
+def test_python_keeps_what_it_compiles_for_the_next_section() -> None:
+    given = {"PYTHONDONTWRITEBYTECODE": "1", "PATH": "/bin"}
+    assert checks.environment(given) == {"PATH": "/bin"}
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
-    [('test -x "$1"', None), ("exit 3", "setup failed with code 3"), ("sleep 600", "not downloaded within 0 s")],
+    [('test -x "$1"', None), ("exit 3", "setup failed with code 3"), ("sleep 600", "not ready within 0 s")],
 )
 def test_a_server_that_tests_use_is_there_or_it_is_said_why_not(tmp_path: Path, line: str, reason: str | None) -> None:
     script = tmp_path / "setup"
