@@ -37,8 +37,9 @@ from benches.parts.query import Query
 
 from headrace.commands.allotments import PARCELS_PER_BUCKET
 from headrace.control.decisions import MoveParcels, SplitParcel
-from headrace.control.policies import heavy_keys
+from headrace.control.policies import heavy_keys, rebalance
 from headrace.control.policies.heavy_keys import HEAVY
+from headrace.control.policies.rebalance import BUSY
 from headrace.driver.moment import Moment
 from headrace.experiments.experiment import Panel, Series
 from headrace.hosts.spark.starting.context import session_for
@@ -301,6 +302,9 @@ def run(folder: Path, mode: Mode, host: Host, tuples: int, tasks: int | None = N
     buckets = tasks or (4 if host == "local" else None)
     master = f"local[{tasks}]" if tasks and host == "spark" else None
     heavy_keys.HEAVY = math.inf if mode == "moves" else HEAVY
+    # buckets of the local host share one processor, so that each has a part of its time at most
+    for policy in (rebalance, heavy_keys):
+        vars(policy)["BUSY"] = BUSY / buckets if host == "local" and buckets else BUSY
     with Session(place / "checkpoint", host=host, limit=SKEWED, buckets=buckets, master=master) as session:
 
         def watch(moment: Moment) -> None:

@@ -19,6 +19,7 @@ def main() -> None:
     for number in range(FILES):
         _write(f"generated_{number:02d}", Grammar(number).statement, known, f"with seed {number}")
     _write("sub_queries", Grammar(FILES).sub_query, known, "with sub-queries for values")
+    _write("window_functions", Grammar(FILES + 1).window_function, known, "with functions of places and frames")
 
 
 def _write(name: str, draw: Callable[[], tuple[str, str]], known: set[str], which: str) -> None:

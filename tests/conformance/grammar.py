@@ -47,6 +47,35 @@ class Grammar:
         more = self._chance.choice(("", "", f" OR {self._expr('B')}", f" AND {self._expr('B')}"))
         return kinds, f"SELECT {columns} FROM s WHERE {compared}{more}"
 
+    def window_function(self) -> tuple[str, str]:
+        """Return a statement with functions of the places, or of frames, of the rows of a window."""
+        order = ", ".join(f"{name}{self._chance.choice(('', ' DESC'))}" for name in ("d", "t", "i"))
+        by = self._chance.choice(("PARTITION BY i ", "PARTITION BY w ", "PARTITION BY b, w ", ""))
+        window = f"OVER ({by}ORDER BY {order}, j, m, w, b"
+        low = self._chance.choice(("UNBOUNDED PRECEDING", "2 PRECEDING", "CURRENT ROW"))
+        high = self._chance.choice(("UNBOUNDED FOLLOWING", "1 FOLLOWING", "CURRENT ROW"))
+        frame = self._chance.choice(("", f" ROWS BETWEEN {low} AND {high}"))
+        if frame == "" and self._chance.random() < 0.3:
+            frame = " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
+        chosen: list[tuple[str, str]] = [
+            ("I", f"{self._chance.choice(('rank', 'dense_rank', 'row_number'))}() {window})"),
+            ("I", f"ntile({self._chance.randint(1, 5)}) {window})"),
+            ("R", f"{self._chance.choice(('percent_rank', 'cume_dist'))}() {window})"),
+            ("I", f"{self._chance.choice(('lag', 'lead'))}(j, {self._chance.randint(0, 3)}) {window})"),
+            ("T", f"lead(t, 1, 'none') {window})"),
+            ("T", f"{self._chance.choice(('first_value', 'last_value'))}(t) {window}{frame})"),
+            ("I", f"nth_value(i, {self._chance.randint(1, 3)}) {window}{frame})"),
+            ("I", f"{self._chance.choice(('sum', 'min', 'max', 'count'))}(i) {window}{frame})"),
+            ("R", f"{self._chance.choice(('sum', 'avg', 'max'))}(d) {window}{frame})"),
+            ("R", f"avg(d) OVER ({by.strip()})"),
+            ("I", f"count(*) {window}{frame})"),
+            ("I", f"i - max(i) OVER ({by.strip()})"),
+        ]
+        made = self._chance.sample(chosen, self._chance.randint(1, 3))
+        kinds = "".join(kind for kind, _ in made)
+        shown = ", ".join(f"{text} AS c{n}" for n, (_, text) in enumerate(made))
+        return f"IT{kinds}", f"SELECT i, t, {shown} FROM s {WINDOW}{self._where()}"
+
     def _plain(self) -> tuple[str, str]:
         kinds, columns = self._columns()
         return kinds, f"SELECT {columns} FROM s{self._where()}"

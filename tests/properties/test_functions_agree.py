@@ -130,6 +130,9 @@ _FORMAT = lit(
 )
 _DATES = lit(S, st.sampled_from(["2026-01-31", "2026-02-30", "2026-1-3", "31/12/1969 23:59", "20260131", "", "x"]))
 _DATE_FORMAT = lit(S, st.sampled_from(["yyyy-MM-dd", "dd/MM/yyyy HH:mm", "yyyyMMdd"]))
+_DIGITS = lit(L, st.integers(-1, 4))
+_DAY = lit(A, st.integers(-80_000, 47_000))  # the kernels know of no summer time after 2099
+_ZONE = lit(S, st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kolkata"]))
 _CHARACTERS = lit(S, st.sampled_from(["a", "ab ", "é.", ""]))
 _UNIT = lit(
     S,
@@ -158,6 +161,8 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "named_struct": [[lit(S, st.just("a")), L, lit(S, st.just("b")), S]],
     "map": [[S, L], [S, L, S, L], [L, S], [S, XS]],
     "map_from_arrays": [[WS, XS], [XS, WS]],
+    "map_concat": [[SX], [SX, SX]],
+    "sequence": [[lit(L, SMALL), lit(L, SMALL)], [lit(L, SMALL), lit(L, SMALL), lit(L, SMALL)]],
     "size": [[XS], [SX], [XXS]],
     "array_contains": _ELEMENTS,
     "array_position": _ELEMENTS,
@@ -272,6 +277,10 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "like": [[S, _PATTERN]],
     "ilike": [[S, _PATTERN]],
     "rlike": [[S, _REGEX]],
+    "regexp_extract_all": [[S, _GROUPS, lit(L, st.integers(0, 2))]],
+    "format_number": [[N, _DIGITS], [L, _DIGITS], [D, _DIGITS], [M, _DIGITS]],
+    "from_utc_timestamp": [[T, _ZONE], [_DAY, _ZONE]],
+    "to_utc_timestamp": [[T, _ZONE], [_DAY, _ZONE]],
     "regexp_extract": [[S, _GROUPS], [S, _GROUPS, lit(L, st.integers(0, 2))]],
     **dict.fromkeys(("year", "quarter", "month", "week", "day", "dayofweek", "dayofyear"), _TIME),
     **{name: [[T]] for name in ("hour", "minute", "second", "to_date", "unix_seconds", "unix_millis", "unix_micros")},

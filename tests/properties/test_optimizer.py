@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Column, Expr, Literal, conjunction
-from headrace.model.frame import Frame, RangeFrame, RowsFrame
+from headrace.model.frame import Frame, PlaceFrame, RangeFrame, RowsFrame
 from headrace.model.rank import Ranking, RankOrder
 from headrace.model.row_pattern import Fold, Lookup, RowPattern, Variable
 from headrace.model.schema import TS, Field, Schema
@@ -54,6 +54,7 @@ from headrace.plan.nodes import (
     SequenceMode,
     TableJoin,
     Union,
+    WindowOver,
 )
 from headrace.plan.traversal import transform, walk
 from headrace.testing.oracle.expressions import value_of
@@ -204,6 +205,7 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
         "rank",
         "deduplicate",
         "over",
+        "window over",
         "match",
         "aggregate",
         "aggregate",
@@ -253,6 +255,17 @@ def _steps(draw: st.DrawFn, depth: int, fresh: Iterator[str]) -> Node:
                 AggregateCall(next(fresh), "count", None, Type.BIGINT),
             )
             return Over(below, tuple(by), frame, calls)
+        case "window over":
+            columns = [Column(field.name, field.type) for field in schema]
+            by = draw(st.lists(st.sampled_from(columns), max_size=1))
+            terms = tuple(
+                draw(st.lists(st.builds(RankOrder, st.sampled_from(columns), st.booleans(), st.booleans()), max_size=1))
+            )
+            places = [PlaceFrame(), PlaceFrame(-1, 1), PlaceFrame(None, 0, peers=True), PlaceFrame(1, 1)]
+            arg = draw(st.sampled_from(columns))
+            greatest = AggregateCall(next(fresh), "max", arg, arg.type)
+            size = draw(st.sampled_from([1, 3]))
+            return WindowOver(below, size, tuple(by), terms, draw(st.sampled_from(places)), (greatest,))
         case "match":
             columns = [Column(field.name, field.type) for field in schema]
             partition = tuple(draw(st.lists(st.sampled_from(columns), max_size=1)))
@@ -432,25 +445,7 @@ def test_filters_on_and_in_a_join_keep_its_answer(kind: JoinKind, data: st.DataO
 @settings(max_examples=40)
 @given(st.data())
 def test_filters_on_and_in_a_sequence_keep_its_answer(mode: SequenceMode, data: st.DataObject) -> None:
-    left: Node = Scan("s", S)
-    right: Node = Scan("t", T)
-    if data.draw(st.booleans()):  # derived streams, in which content breaks ties
-        left = Union((left, left))
-    if data.draw(st.booleans()):
-        right = Union((right, right))
-    pairs = [(Column("a", Type.INT), Column("d", Type.INT)), (Column("c", Type.STRING), Column("e", Type.STRING))]
-    keys = tuple(data.draw(st.lists(st.sampled_from(pairs), max_size=2, unique=True)))
-    bare = SequenceJoin(
-        left,
-        right,
-        mode,
-        data.draw(st.booleans()),
-        keys,
-        None,
-        data.draw(st.none() | st.integers(0, 5)),
-        ("g", "h", "i"),
-        padded=data.draw(st.booleans()),
-    )
+    bare = data.draw(_sequences(mode))
     plan: Node = replace(bare, residual=data.draw(st.none() | comparisons(bare.schema)))
     plan = Filter(plan, data.draw(comparisons(plan.schema)))
     if data.draw(st.booleans()):
@@ -541,6 +536,14 @@ def test_a_kept_join_gives_the_same_answer(kind: JoinKind, data: st.DataObject) 
     assert_kept_parts_answer_alike(data.draw(_joins(sides[0], sides[1], fresh, kind)), data)
 
 
+@pytest.mark.parametrize("mode", ["recent", "chronicle"])
+@settings(max_examples=40)
+@given(st.data())
+def test_a_kept_sequence_gives_the_same_answer(mode: SequenceMode, data: st.DataObject) -> None:
+    bare = data.draw(_sequences(mode))
+    assert_kept_parts_answer_alike(replace(bare, residual=data.draw(st.none() | comparisons(bare.schema))), data)
+
+
 @pytest.mark.parametrize("window", [Range, Sliding, Rows, Session, Landmark, While])
 @settings(max_examples=30)
 @given(st.data())
@@ -550,6 +553,20 @@ def test_a_kept_aggregate_gives_the_same_answer(window: type[Window], data: st.D
     if data.draw(st.booleans()):  # a derived stream, in which content breaks ties
         below = Union((below, Scan("s", S)))
     assert_kept_parts_answer_alike(data.draw(_aggregates(below, fresh, window)), data)
+
+
+@st.composite
+def _sequences(draw: st.DrawFn, mode: SequenceMode) -> SequenceJoin:
+    left: Node = Scan("s", S)
+    right: Node = Scan("t", T)
+    if draw(st.booleans()):  # derived streams, in which content breaks ties
+        left = Union((left, left))
+    if draw(st.booleans()):
+        right = Union((right, right))
+    pairs = [(Column("a", Type.INT), Column("d", Type.INT)), (Column("c", Type.STRING), Column("e", Type.STRING))]
+    keys = tuple(draw(st.lists(st.sampled_from(pairs), max_size=2, unique=True)))
+    inclusive, span, padded = draw(st.booleans()), draw(st.none() | st.integers(0, 5)), draw(st.booleans())
+    return SequenceJoin(left, right, mode, inclusive, keys, None, span, ("g", "h", "i"), padded=padded)
 
 
 @st.composite

@@ -52,6 +52,7 @@ SHAPES = {
     "tops": queries.tops(),
     "deduplications": queries.deduplications(),
     "overs": queries.overs(),
+    "window_overs": queries.window_overs(),
     "matches": queries.matches(),
     "table_joins": queries.table_joins(),
     "memberships": queries.memberships(),

@@ -1,7 +1,7 @@
 """Records that end keys, on Spark: results come before the frontier, and marks survive kills and other buckets.
 
-So do demands for results that are not final, across an exchange, desires with their priorities, aggregates that are
-written in SQL, and joins that take each tuple once.
+So do demands for results that are not final, by statement across an exchange and by a join, desires with their
+priorities, aggregates that are written in SQL, and joins that take each tuple once.
 """
 
 import datetime as dt
@@ -33,6 +33,11 @@ CREATE QUERY products AS SELECT segment, product(speed + 1) AS p, window_end FRO
 CREATE QUERY steps AS SELECT a.segment, a.at AS first, b.at AS second FROM readings [RANGE 2 SECONDS] AS a
   JOIN readings [RANGE 2 SECONDS] AS b ON a.segment = b.segment AND a.at < b.at CONSUMING
   INTO FILES (path '{out}/steps', format 'parquet');
+CREATE STREAM plain (at TIMESTAMP, segment INT, speed DOUBLE, done BOOLEAN) TIMESTAMP BY at SKEW 1 HOUR
+  FROM FILES (path '{data}', format 'parquet');
+CREATE QUERY near WITH (early) AS SELECT a.segment, a.at, s.n FROM (SELECT at, segment FROM plain WHERE speed = 2)
+  [RANGE 1 HOUR] AS a IMPATIENT JOIN (SELECT segment, count(*) AS n FROM plain [RANGE 1 HOUR] GROUP BY segment)
+  [RANGE 1 HOUR] AS s ON a.segment = s.segment INTO FILES (path '{out}/near', format 'parquet');
 CREATE QUERY late AS SELECT segment, speed FROM readings.late INTO FILES (path '{out}/late', format 'parquet');
 DESIRE counts WHERE segment = 3 PRIORITY 2;
 """
@@ -100,6 +105,14 @@ def expected_steps() -> list[tuple[object, ...]]:
     return sorted((segment, *(START + dt.timedelta(seconds=second) for second in pair)) for segment, *pair in found)
 
 
+def expected_near() -> list[tuple[object, ...]]:
+    """An extra reading meets the number of all records of its segment in the hour, ends and itself included."""
+    return [
+        (number, START + dt.timedelta(seconds=10 * number + 9), 10 * FILES + (FILES if number else 0) + 1)
+        for number in range(FILES)
+    ]
+
+
 def test_marks_close_windows_early_and_survive_kills_and_other_buckets(tmp_path):
     write(tmp_path / "data")
     script = tmp_path / "script.sql"
@@ -132,5 +145,10 @@ def test_marks_close_windows_early_and_survive_kills_and_other_buckets(tmp_path)
     assert rows(tmp_path / "out" / "totals") == totals
     assert rows(tmp_path / "out" / "products") == expected_products()
     assert rows(tmp_path / "out" / "steps") == expected_steps()
+    final = [row for *row, partial in rows(tmp_path / "out" / "near") if not partial]
+    early = [tuple(row) for *row, partial in rows(tmp_path / "out" / "near") if partial]
+    assert list(map(tuple, final)) == expected_near()
+    assert len(set(early)) == len(early), "a micro-batch that is repeated gives no early result again"
+    assert {row[:2] for row in early} == {row[:2] for row in expected_near()}, "each was asked for, before the kill too"
     late = [(number, 2.0) for number in range(1, FILES)]
     assert rows(tmp_path / "out" / "late") == late

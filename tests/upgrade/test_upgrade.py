@@ -2,10 +2,11 @@
 
 As a program, this makes such a checkpoint:
 
-    .venv/bin/python tests/upgrade/test_upgrade.py tests/upgrade/format-2.zip
+    .venv/bin/python tests/upgrade/test_upgrade.py tests/upgrade/format-3.zip
 
-Do so when the format number changes, and keep the file of the format before: it is refused from then on. A file is not
-made again for any other reason. That it can be continued although stored values have new fields is what it is for.
+Do so when the format number changes, and keep the file of the format before: from then on it is refused, or continued
+with the new number. A file is not made again for any other reason. That it can be continued although stored values have
+new fields is what it is for.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from headrace.hosts.local import LocalDeployment, read_saved
 from headrace.hosts.spark.offset_log import read_offset
 from headrace.session import Session
 from headrace.storage import format as formats
-from headrace.storage.format import FORMAT, format_of
+from headrace.storage.format import EARLIER, FORMAT, can_be_read, format_of
 
 KEPT = sorted(Path(__file__).parent.glob("format-*.zip"))
 #: Of the file of one format, in bytes: it is in the repository for good.
@@ -75,8 +76,9 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def is_current(checkpoint: Path) -> bool:
-    return format_of(checkpoint) == FORMAT
+def is_read(checkpoint: Path) -> bool:
+    number = format_of(checkpoint)
+    return number is not None and can_be_read(number)
 
 
 def test_there_is_a_checkpoint_of_each_format() -> None:
@@ -86,22 +88,32 @@ def test_there_is_a_checkpoint_of_each_format() -> None:
 
 def test_a_checkpoint_of_an_earlier_version_continues_exactly_or_is_refused(kept: Path) -> None:
     checkpoint = kept / "checkpoint"
-    if is_current(checkpoint):
+    if is_read(checkpoint):
         assert finish(checkpoint) == json.loads((kept / "expected.json").read_text())
     else:
         with pytest.raises(HostFault, match=r"has format \d+, and this version of Headrace reads format"):
             Session(checkpoint, host="local")
 
 
-def test_an_earlier_version_refuses_a_checkpoint_with_parcels_in_several_buckets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_has_the_new_number_once_it_is_continued_and_not_before(kept: Path) -> None:
+    checkpoint = kept / "checkpoint"
+    if not is_read(checkpoint):
+        pytest.skip("it is refused")
+    before = format_of(checkpoint)
+    with Session(checkpoint, host="local") as session:
+        session.execute("SHOW QUERIES", start=False)
+        assert format_of(checkpoint) == before, "looking changes nothing"
+        session.start()
+        assert format_of(checkpoint) == FORMAT, "an earlier version must not go on with it"
+
+
+def test_an_earlier_version_refuses_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(tmp_path)
     commands = log.CommandLog(tmp_path / "commands")
     assert any(found.splits for found in commands.running(commands.count(), Running()).allotments.values())
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    monkeypatch.setattr(formats, "FORMAT", 1)
-    with pytest.raises(HostFault, match="has format 2, and this version of Headrace reads format 1") as caught:
+    monkeypatch.setattr(formats, "FORMAT", min(EARLIER))
+    with pytest.raises(HostFault, match="has format 3, and this version of Headrace reads format 2") as caught:
         Session(tmp_path, host="local")
     assert "a later one than this" in str(caught.value.hint)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -109,7 +121,7 @@ def test_an_earlier_version_refuses_a_checkpoint_with_parcels_in_several_buckets
 
 def test_a_checkpoint_of_an_earlier_version_has_no_problems(kept: Path) -> None:
     checkpoint = kept / "checkpoint"
-    if not is_current(checkpoint):
+    if not is_read(checkpoint):
         pytest.skip("it is refused")
     on_local = check_up(checkpoint)
     assert on_local.problems == ()

@@ -83,10 +83,12 @@ def creates_by_loss(spec: specs.Spec, port: int) -> bool:
             return span > 0  # the next equal tuple has none before it
         case (
             specs.Suppress()
+            | specs.Leading()
             | specs.Limit()
             | specs.Rank()
             | specs.SessionAggregate()
             | specs.Over()
+            | specs.WindowOver()
             | specs.Changes()
             | specs.MatchRows()
         ):

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.graph.lives import longest_wait
-from headrace.model.expressions.expression import Column, Expr
+from headrace.model.expressions.expression import Column, Expr, columns
 from headrace.model.schema import SEQ, Schema
 from headrace.model.window import (
     AggregateCall,
@@ -23,8 +23,10 @@ from headrace.model.window import (
     While,
 )
 from headrace.operators import specs
+from headrace.operators.order.leading import can_lead, last_place
 from headrace.operators.tuples.archives import ArchiveSpec, PythonFunction, StoredRows
 from headrace.operators.windows.panes import pane_length
+from headrace.optimizer.narrowing import pick
 from headrace.plan import nodes
 
 
@@ -84,12 +86,18 @@ class _Lowering:
         match node:
             case nodes.Scan(name=name):
                 return self.add(specs.Scan(name, node.schema.names, seq))
+            case nodes.Filter(input=nodes.Rank() as ranked):
+                limit = last_place(node.predicate, ranked.name)
+                return self.add(specs.Filter(node.predicate), self._rank(ranked, limit))
             case nodes.Filter():
                 return self.add(
                     specs.Filter(node.predicate), self.lower(node.input, seq=seq, expiry=expiry, paced=paced)
                 )
             case nodes.Project(input=nodes.Scan(name=name)) if _only_narrows(node):
                 return self.add(specs.Scan(name, node.schema.names, seq))
+            case nodes.Project(input=nodes.Scan(name=name, schema=schema)):  # what is not computed with is not read
+                scan = self.add(specs.Scan(name, pick(schema, _read_by(node)), seq))
+                return self.add(specs.Project(node.columns), scan)
             case nodes.Project():
                 return self.add(
                     specs.Project(node.columns), self.lower(node.input, seq=seq, expiry=expiry, paced=paced)
@@ -169,16 +177,28 @@ class _Lowering:
                 matching = specs.MatchRows(node.by, node.pattern, node.lookups, node.folds, tuple(dict.fromkeys(ties)))
                 return self.add(matching, self.lower(node.input, seq=seq))
             case nodes.Rank():
+                return self._rank(node)
+            case nodes.WindowOver():
                 by_arrival = is_base(node.input)
                 ties = (SEQ,) if by_arrival else node.input.schema.names
-                ranking = specs.Rank(node.size, node.by, node.order, node.function, node.name, ties)
-                return self.add(ranking, self.lower(node.input, seq=by_arrival))
+                spec = specs.WindowOver(node.size, node.by, node.order, node.frame, node.calls, ties)
+                return self.add(spec, self.lower(node.input, seq=by_arrival))
             case nodes.Detect():
                 return self._detect(node)
             case nodes.Limit():
                 return self._limit(node)
             case nodes.Order():
                 return self._merged(node.input) if node.merge else self._ordered(node.input, ())
+
+    def _rank(self, node: nodes.Rank, limit: int | None = None) -> Vertex:
+        """Lower a ranking of which only the first places are read, if there is a limit."""
+        by_arrival = is_base(node.input)
+        ties = (SEQ,) if by_arrival else node.input.schema.names
+        below = self.lower(node.input, seq=by_arrival)
+        if limit is not None and can_lead(node.order[0].expr.type):
+            distinct = node.function == "dense_rank"
+            below = self.add(specs.Leading(node.size, node.by, node.order[0], limit, distinct), below)
+        return self.add(specs.Rank(node.size, node.by, node.order, node.function, node.name, ties), below)
 
     def _archive(self, archive: nodes.StoredArchive | nodes.FunctionArchive) -> ArchiveSpec:
         match archive:
@@ -362,6 +382,10 @@ def _needs_order(call: AggregateCall) -> bool:
 
 def _only_narrows(node: nodes.Project) -> bool:
     return all(isinstance(expr, Column) and expr.name == name for name, expr in node.columns)
+
+
+def _read_by(node: nodes.Project) -> frozenset[str]:
+    return frozenset(name for _, expr in node.columns for name in columns(expr))
 
 
 def _columns(schema: Schema) -> tuple[Column, ...]:

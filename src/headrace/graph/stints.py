@@ -12,7 +12,7 @@ from headrace.graph.incarnations import incarnate
 from headrace.graph.place import place
 from headrace.model.stint import Stint
 from headrace.model.streams import is_exchange_stream
-from headrace.operators.specs import PaneAggregate, Rank, Receive, Scan, Spec
+from headrace.operators.specs import PaneAggregate, Rank, Receive, Scan, Spec, WindowOver
 
 
 def for_stint(graph: Graph, stint: Stint, incarnation: int) -> Graph:
@@ -26,7 +26,7 @@ def for_stint(graph: Graph, stint: Stint, incarnation: int) -> Graph:
 def _for_stint(spec: Spec, stint: Stint) -> Spec:
     if isinstance(spec, Scan):
         return replace(spec, stint=stint)
-    if isinstance(spec, PaneAggregate | Rank) and stint.since is not UNSET:
+    if isinstance(spec, PaneAggregate | Rank | WindowOver) and stint.since is not UNSET:
         return replace(spec, since=stint.since)
     return spec
 

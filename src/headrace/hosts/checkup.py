@@ -35,7 +35,7 @@ from headrace.hosts.spark.offset_log import read_logs, read_offset
 from headrace.model.page import Page
 from headrace.storage import files, sealed
 from headrace.storage.backup import HIDDEN
-from headrace.storage.format import FORMAT, format_of, has_catalog
+from headrace.storage.format import FORMAT, can_be_read, format_of, has_catalog
 from headrace.storage.lines import LineFile
 from headrace.storage.location import ObjectPath, located
 from headrace.storage.owner import owner_of
@@ -114,7 +114,7 @@ class _Look:
     def checkup(self) -> Checkup:
         owner, in_use = owner_of(self.directory)
         number = self._try(lambda: format_of(self.directory))
-        if number is not None and number != FORMAT:
+        if number is not None and not can_be_read(number):
             self.problems.append(f"it has format {number}, and this version of Headrace reads format {FORMAT}")
         entries = self._try(Journal(self.directory / "catalog.jsonl").read) or []
         log = CommandLog(self.directory / "commands")

@@ -5,6 +5,7 @@ Functions are not translated to sqlglot's classes, because the binder types them
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -72,6 +73,7 @@ class Headrace(Dialect):
         """Names in double quotes or backticks; no statement swallows its rest unread."""
 
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]
         COMMANDS: ClassVar[set[TokenType]] = set()
 
     class Parser(parser.Parser):
@@ -321,11 +323,22 @@ class Headrace(Dialect):
             raise AssertionError("raise_error returned")
 
 
+#: What begins as bytes do, with something else than hexadecimal digits.
+_NO_BYTES = re.compile(r"\b[xX]'[0-9a-fA-F]*[^0-9a-fA-F'][^']*'")
+
+
 def tokenize(text: str) -> list[Token]:
     """Cut a text into tokens."""
     try:
         cut = Headrace().tokenize(text)
     except TokenError as error:
+        digits = _NO_BYTES.search(text) if "invalid characters" in str(error.__cause__) else None
+        if digits is not None:
+            raise SyntaxFault(
+                f"{digits[0]} has characters that are no hexadecimal digits",
+                span=Span(digits.start(), digits.end()),
+                hint="write bytes as X'1F2A'",
+            ) from error
         raise SyntaxFault(
             "a quote or comment is not closed",
             span=_open_quote(text),
@@ -357,6 +370,8 @@ def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
         raise SyntaxFault("expected SELECT", span=span_of(tokens_[0]))
     without_within_group(trees[0])
     without_ignore_nulls(trees[0])
+    for frame in trees[0].find_all(exp.WindowSpec):  # sqlglot keeps these words as they are written
+        frame.args.update({part: word.upper() for part, word in frame.args.items() if isinstance(word, str)})
     for select in list(trees[0].find_all(exp.Select)):
         place_window(select)
     if emit is not None:

@@ -34,6 +34,10 @@ _NO_PAST = (
     "a query reads a stream from where it starts; JOIN table FOR SYSTEM_TIME AS OF stream.at AS t ON ... finds the row "
     "that a key had at the time of a tuple"
 )
+_AS_OF = (
+    "write JOIN table FOR SYSTEM_TIME AS OF stream.at AS t ON stream.id = t.id, with CREATE TABLE t (..., PRIMARY KEY "
+    "(id)) FROM other_stream"
+)
 _ROWS = "write the window after the stream: FROM stream [ROWS 100]"
 _SESSION = "write the window after the stream: FROM stream [SESSION 30 SECONDS]"
 _IN_GROUP_BY = "write the window in GROUP BY, or after the stream: FROM stream [RANGE 5 MINUTES]"
@@ -47,6 +51,10 @@ _SOURCE = "write FROM KIND (options), such as FROM FILES (path 'data', format 'p
 _OUTPUT_RATE = "say it in the window: [RANGE 1 MINUTE SLIDE 5 SECONDS] gives a result every 5 seconds"
 _ALL_RESULTS = "leave it out: a query gives each result once, when it is final"
 _NOT_NEEDED = "leave it out: nothing has to be maintained by hand"
+_FORMAT = "write concat(a, ': ', b), with format_number(x, 2), lpad(s, 5, '0') or date_format(t, 'HH:mm')"
+_OWN_FUNCTION = "write CREATE FUNCTION name(STRING) RETURNS STRING FROM PYTHON 'module:function'"
+_SPREAD = "leave it out: tuples are spread by the keys of joins and groups; ORDER BY rowtime orders results"
+_WATERMARK = "write it where the stream is created: CREATE STREAM name (...) TIMESTAMP BY at SKEW 5 SECONDS FROM ..."
 _PYTHON_PATH = "functions are Python code: put the module on PYTHONPATH, or beside the script that headrace run reads"
 
 #: By the first word of a statement.
@@ -95,6 +103,14 @@ STATEMENTS = {
     "COMMENT": "write -- comment in the script",
     "FROM": "write SELECT first: SELECT item FROM bids; for several sinks, one CREATE QUERY each: equal parts run once",
     "CALL": "write CREATE RULE name ON event DO CALL PYTHON 'module:function', or call a function in SELECT",
+    "SUBSCRIBE": "write SELECT * FROM name, which is continuous; in Python session.subscribe(query, function)",
+    "TAIL": "write SELECT * FROM name, which is continuous; in Python session.subscribe(query, function)",
+    "UPSERT": _NO_CHANGES,
+    "REPLACE": _NO_CHANGES,
+    "UNSET": "write ALTER SYSTEM SET name = value",
+    "MSCK": _NOT_NEEDED,
+    "UNCACHE": "leave it out: equal parts of queries run once",
+    "CLEAR": "leave it out: equal parts of queries run once",
     "WITH": "write WITH before SELECT: WITH name AS (SELECT ...) SELECT ...",
 }
 
@@ -123,7 +139,40 @@ CREATED = {
     "TYPE": "columns have simple types; write them in CREATE STREAM name (column TYPE, ...)",
     "PROCEDURE": "write CREATE RULE name ON event DO CALL PYTHON 'module:function'",
     "USER": "there are no users and roles; whoever can read the checkpoint and the script can do everything",
+    "CONNECTION": "write FROM KIND (options) in CREATE STREAM, or INTO KIND (options) in CREATE QUERY",
+    "SECRET": "write password '${env:NAME}' where it is used; docs/reference/connectors.md has the references",
+    "CLUSTER": "leave it out: all queries run in one Spark query; SHOW BUCKETS says where each part of them runs",
+    "PIPELINE": _AS_QUERY,
+    "TASK": _AS_QUERY,
+    "ALERT": "write CREATE RULE name ON event DO action",
+    "RECURSIVE": "a view cannot read itself; write CREATE VIEW name AS SELECT ...",
     "INDEX": "leave it out: Headrace keeps the state of joins and groups by key by itself",
+}
+
+#: By the word after DROP.
+DROPPED = {
+    "SOURCE": "write DROP STREAM name",
+    "CONNECTOR": "write DROP STREAM name, or DROP QUERY name, which has its own connector",
+    "CONNECTION": "write DROP STREAM name, or DROP QUERY name, which has its own connector",
+    "TEMPORARY": "leave TEMPORARY out",
+    "TEMP": "leave TEMP out",
+    "DATABASE": _ONE_CATALOG,
+    "SCHEMA": _ONE_CATALOG,
+    "CATALOG": _ONE_CATALOG,
+    "INDEX": "leave it out: there are no indexes",
+    "TRIGGER": "write DROP RULE name",
+    "JOB": "write DROP QUERY name",
+}
+
+#: By the word at which a statement should have ended.
+ENDINGS = {
+    "CASCADE": "drop what reads it before; the error of DROP without CASCADE lists it",
+    "RESTRICT": "leave it out: what is read is never dropped",
+    "PURGE": "leave it out: the data of a source is not touched",
+    "DELETE": "leave it out: the data of a source is not touched",
+    "PARTITION BY": _SPREAD,
+    "PARTITION": _SPREAD,
+    ",": "write a statement for each",
 }
 
 #: By the word after SHOW.
@@ -142,6 +191,9 @@ SHOWN = {
     "CREATE": "write DESCRIBE name",
     "PROCESSLIST": "write SHOW QUERIES, or SHOW STATISTICS for what each operator does",
     "ALL": "docs/reference/settings.md lists the settings",
+    "PARTITIONS": "write SHOW BUCKETS, which lists the parts of the state of queries",
+    "CLUSTERS": "write SHOW BUCKETS, which says where each part of a query runs",
+    "INDEXES": "leave it out: there are no indexes",
     "PROPERTIES": "docs/reference/settings.md lists the settings",
     "VARIABLES": "docs/reference/settings.md lists the settings",
 }
@@ -164,6 +216,15 @@ DESCRIBED = {
     "QUERY": "leave QUERY out",
     "PLAN": "leave PLAN FOR out",
     "VERBOSE": "leave VERBOSE out; EXPLAIN ANALYZE shows what was measured",
+    "CODEGEN": "leave CODEGEN out",
+    "LOGICAL": "leave LOGICAL out",
+    "PHYSICAL": "leave PHYSICAL out",
+    "OPTIMIZED": "leave OPTIMIZED PLAN FOR out",
+    "ESTIMATED_COST": "write EXPLAIN CAPACITY for the predicted load",
+    "CHANGELOG_MODE": "leave CHANGELOG_MODE out",
+    "HISTORY": "leave HISTORY out: a table has no versions but those that JOIN table FOR SYSTEM_TIME AS OF finds",
+    "DETAIL": "leave DETAIL out",
+    "FUNCTION": "write SHOW FUNCTIONS",
     "COST": "write EXPLAIN CAPACITY for the predicted load",
 }
 
@@ -182,8 +243,6 @@ COLUMN_CLAUSES = {
     "REFERENCES": "leave it out: a join names both columns",
     "UNIQUE": "leave it out: SELECT DISTINCT over a window removes duplicates",
 }
-
-_SPREAD = "leave it out: tuples are spread by the keys of joins and groups; ORDER BY rowtime orders results"
 
 #: By the word after the columns of CREATE STREAM or CREATE TABLE.
 STREAM_CLAUSES = {
@@ -236,6 +295,8 @@ FUNCTIONS = {
     "hop_end": _WINDOW_ENDS,
     "session_start": _WINDOW_ENDS,
     "session_end": _WINDOW_ENDS,
+    "mz_now": "write rowtime, the timestamp of the tuple",
+    "mz_logical_timestamp": "write rowtime, the timestamp of the tuple",
     "current_watermark": "a query cannot read the watermark; late tuples are in a side stream such as bids.late",
     "proctime": "write rowtime; a stream with TIMESTAMP INTERNAL is stamped when its tuples arrive",
     "explode": _UNNEST,
@@ -261,8 +322,49 @@ FUNCTIONS = {
     "prev": _PREVIOUS,
     "prior": _PREVIOUS,
     "histogram_numeric": "write histogram(width_bucket(x, 0, 100, 10)), or count(*) with GROUP BY",
+    "arrays_zip": "write zip_with(xs, ys, (x, y) -> struct(x, y))",
+    "map_entries": "write transform(map_keys(m), k -> struct(k AS key, m[k] AS value))",
+    "map_from_entries": "write map_from_arrays(transform(es, e -> e.key), transform(es, e -> e.value))",
+    "array_compact": "write filter(xs, x -> x IS NOT NULL)",
+    "array_repeat": "write transform(sequence(1, 3), i -> x)",
+    "array_insert": "write flatten(array(slice(xs, 1, 2), array(x), slice(xs, 3, size(xs))))",
+    "array_prepend": "write flatten(array(array(x), xs))",
+    "arrayjoin": _UNNEST,
+    "json_tuple": _JSON_COLUMNS,
+    "parse_json": _JSON_COLUMNS,
+    "schema_of_json": "write the schema: from_json(s, 'a INT, b STRING')",
+    "regexp_matches": "write regexp_like(s, 'pattern'), or regexp_extract_all(s, '(pattern)')",
+    "offset": "write xs[0], which is the first element, or element_at(xs, 1)",
+    "safe_cast": "write TRY_CAST(x AS INT)",
+    "strftime": "write date_format(t, 'yyyy-MM-dd HH:mm')",
+    "formatdatetime": "write date_format(t, 'yyyy-MM-dd HH:mm')",
+    "date_parse": "write to_timestamp(s, 'yyyy-MM-dd HH:mm')",
+    "strptime": "write to_timestamp(s, 'yyyy-MM-dd HH:mm')",
+    "convert_timezone": "write from_utc_timestamp(to_utc_timestamp(t, 'Europe/Paris'), 'Asia/Tokyo')",
+    "convert_tz": "write from_utc_timestamp(to_utc_timestamp(t, 'Europe/Paris'), 'Asia/Tokyo')",
+    "timestamp_diff": "write timestampdiff(SECOND, b, a) for a - b",
+    "timestamp_add": "write t + INTERVAL 5 MINUTES",
+    "timestamp_sub": "write t - INTERVAL 5 MINUTES",
+    "make_interval": "write INTERVAL 5 MINUTES",
+    "format_string": _FORMAT,
+    "printf": _FORMAT,
+    "hash": "write xxhash64(x), or md5(x)",
+    "to_number": "write CAST(s AS DOUBLE), or AS DECIMAL(10, 2)",
+    "str_to_map": _OWN_FUNCTION,
+    "soundex": _OWN_FUNCTION,
+    "conv": _OWN_FUNCTION,
+    "parse_url": _OWN_FUNCTION,
+    "url_decode": _OWN_FUNCTION,
+    "url_encode": _OWN_FUNCTION,
+    "countif": "write count(*) FILTER (WHERE x > 3)",
+    "sumif": "write sum(x) FILTER (WHERE x > 3)",
+    "uniq": "write approx_count_distinct(x)",
+    "uniqexact": "write count(DISTINCT x)",
+    "quantile": "write percentile(x, 0.9)",
+    "argmax": "write max_by(x, y)",
+    "argmin": "write min_by(x, y)",
+    "grouparray": "write collect_list(x)",
     "generate_series": "FROM GENERATOR (rate 10, ...) makes a stream of numbers",
-    "sequence": "FROM GENERATOR (rate 10, ...) makes a stream of numbers",
     "uuid": "values are not generated in queries: results must be the same after a restart",
     "gen_random_uuid": "values are not generated in queries: results must be the same after a restart",
     "window": _IN_GROUP_BY,
@@ -272,6 +374,34 @@ FUNCTIONS = {
     "monotonically_increasing_id": "values are not generated in queries: results must be the same after a restart",
     "input_file_name": "write it into the records; a query does not see which file a record comes from",
     "mask": "write 'xxx' in its place, or substring(x, 1, 2) || 'xxx'",
+}
+
+#: Functions of other systems that name a window in GROUP BY.
+BUCKETS = {
+    "time_bucket", "date_bin", "tostartofinterval", "tostartofminute", "tostartofhour", "tumblingwindow",
+    "hoppingwindow", "slidingwindow", "sessionwindow", "time_window",
+}  # fmt: skip
+FUNCTIONS |= dict.fromkeys(BUCKETS, "write window(at, '10 seconds') in GROUP BY; " + _TUMBLING.replace("write ", "or "))
+
+#: By a name in FROM that is none of the user's.
+SOURCES = {
+    "STREAM": "leave STREAM out: FROM name reads a stream as it comes",
+    "ONLY": "leave ONLY out",
+    "KAFKA": "write CREATE STREAM name (column TYPE, ...) FROM KAFKA (...), and FROM name",
+    "READ_KAFKA": "write CREATE STREAM name (column TYPE, ...) FROM KAFKA (...), and FROM name",
+    "READ_FILES": "write CREATE STREAM name (...) FROM FILES (path 'data'), or CREATE TABLE, and FROM name",
+    "READ_CSV": "write CREATE STREAM name (...) FROM FILES (path 'data.csv'), or CREATE TABLE, and FROM name",
+    "READ_PARQUET": "write CREATE STREAM name (...) FROM FILES (path 'data.parquet'), or CREATE TABLE, and FROM name",
+    "RANGE": "FROM GENERATOR (rate 10, ...) makes a stream of numbers",
+    "WITHWATERMARK": _WATERMARK,
+}
+
+#: By a name in SELECT or WHERE that is no column.
+COLUMNS = {
+    "STREAM": "leave STREAM out: every SELECT is continuous",
+    "ROWNUM": "write LIMIT 10 at the end of the query",
+    "_METADATA": "write it into the records; a query does not see which file a record comes from",
+    "$ROWTIME": "write rowtime",
 }
 
 #: By the first word between the brackets of a window.
@@ -311,6 +441,15 @@ NUMBER = "0"
 
 #: By two tokens that follow each other in a SELECT; looked up only if the SELECT cannot be parsed.
 PHRASES = {
+    ("WITH", "WATERMARK"): _WATERMARK,
+    ("WATERMARK", "FOR"): _WATERMARK,
+    ("SAMPLE", "BY"): _TUMBLING,
+    ("SAMPLE", NUMBER): "filter the stream, for example WHERE id % 10 = 0",
+    ("TIMESTAMP", "BY"): _WATERMARK,
+    ("MATCH_CONDITION", "("): _AS_OF,
+    ("*", "*"): "write pow(x, 2)",
+    ("READ_FILES", "("): "write CREATE STREAM name (...) FROM FILES (path 'data'), or CREATE TABLE, and FROM name",
+    ("READ_KAFKA", "("): "write CREATE STREAM name (column TYPE, ...) FROM KAFKA (...), and FROM name",
     ("EMIT", "CHANGES"): _NO_EMIT,
     ("EMIT", "FINAL"): _NO_EMIT,
     ("EMIT", "STREAM"): _NO_EMIT,
@@ -364,26 +503,46 @@ PHRASES = {
 
 #: By the name of a clause of SELECT that can be parsed but not run.
 CLAUSES = {
-    "OFFSET": "leave OFFSET out: LIMIT 10 delivers the first 10 results and then nothing more",
+    "OFFSET": "leave OFFSET out: LIMIT 10 delivers the first 10 results and then nothing more; "
+    "ORDER BY n DESC LIMIT 10 OFFSET 10 gives places 11 to 20 of each window",
     "TABLESAMPLE": "filter the stream, for example WHERE id % 10 = 0",
     "HINT": "leave the hint out: tables are sent to all tasks, and the plans of joins change with the data",
+    "FOR UPDATE": "leave FOR UPDATE out: results are not rows that others change",
     "CLUSTER": _SPREAD,
     "DISTRIBUTE": _SPREAD,
     "SORT": _SPREAD,
 }
 
+#: By the word before JOIN.
+JOINS = {"ASOF": _AS_OF}
+
 #: By the name of an expression that sqlglot knows and we do not.
 EXPRESSIONS = {
     "SIMILARTO": "write RLIKE with a regular expression",
-    "LAMBDA": "there are no lambda functions: take the array apart with CROSS JOIN UNNEST(xs) AS u(x), or write CREATE "
-    "FUNCTION ... FROM PYTHON",
+    "LAMBDA": "functions that take one are transform, filter, exists, forall, aggregate, zip_with, map_filter, "
+    "transform_keys and transform_values: transform(xs, x -> x + 1)",
     "PLACEHOLDER": "statements have no parameters: write the value, such as 'pen' or 3",
     "PARAMETER": "statements have no parameters: write the value, such as 'pen' or 3",
     "TUPLE": "compare the columns one by one: a > 1 OR (a = 1 AND b > 2); IN takes several at once",
+    "GLOB": "write LIKE 'p%', or RLIKE with a regular expression",
+    "ATTIMEZONE": "write from_utc_timestamp(t, 'Europe/Paris') for what a clock shows there, to_utc_timestamp for the "
+    "reverse",
+    "JSONEXTRACT": "write from_json(s, 'a INT').a, or get_json_object(s, '$.a')",
+    "JSONEXTRACTSCALAR": "write get_json_object(s, '$.a')",
+    "JSONBEXTRACT": "write get_json_object(s, '$.a.b')",
+    "JSONBEXTRACTSCALAR": "write get_json_object(s, '$.a.b')",
+    "ORDER": "values come in the order of time; write array_sort(collect_list(x)) for another, or max_by(x, y)",
     "VALUES": "put the rows into a file: CREATE TABLE t (id INT, name STRING) FROM FILES (path 'rows.csv')",
     "INTERSECT": "write WHERE x IN (SELECT y FROM table), or join the streams: a [RANGE 1 HOUR] JOIN b ...",
     "EXCEPT": "write WHERE x NOT IN (SELECT y FROM table), or LEFT JOIN a stream and test that its key IS NULL",
 }
+
+
+#: Expressions of sqlglot as they are written.
+WRITTEN = {
+    "ATTIMEZONE": "AT TIME ZONE", "JSONEXTRACT": "->", "JSONEXTRACTSCALAR": "->>", "JSONBEXTRACT": "#>",
+    "JSONBEXTRACTSCALAR": "#>>", "SIMILARTO": "SIMILAR TO", "ORDER": "ORDER BY",
+}  # fmt: skip
 
 
 def find_phrase(tokens: Sequence[Token]) -> tuple[str, Token, str] | None:
@@ -391,7 +550,8 @@ def find_phrase(tokens: Sequence[Token]) -> tuple[str, Token, str] | None:
     words = [_WORDS.get(token.token_type, token.text.upper()) for token in tokens]
     for token, phrase in zip(tokens, pairwise(words), strict=False):
         if phrase in PHRASES:
-            shown = " ".join(phrase) if all(word[:1].isalpha() for word in phrase) else token.text.upper()
+            are_words = [word[:1].isalpha() for word in phrase]
+            shown = " ".join(phrase) if all(are_words) else token.text.upper() if any(are_words) else "".join(phrase)
             return shown, token, PHRASES[phrase]
     return None
 

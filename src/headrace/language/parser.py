@@ -93,7 +93,9 @@ def _statement(text: str, offset: int) -> Statement:
         reader = Reader(tokenize(text), text)
         statement = _read(reader, offset)
         if not reader.done:
-            reader.fail("the statement should end here")
+            into = reader.word() == "FROM" and isinstance(statement, statements.Select)
+            hint = "write INTO at the end: SELECT item FROM bids INTO KIND (options)" if into else None
+            reader.fail("the statement should end here", hint=hint or other_systems.ENDINGS.get(reader.word()))
     except RecursionError as error:
         raise NotSupported(
             "the statement is nested too deeply", span=Span(offset, offset + len(text)), hint="name parts of it"
@@ -211,7 +213,8 @@ def _on_demand(reader: Reader) -> int | None:
 def _view(reader: Reader, offset: int, or_replace: bool) -> statements.CreateView:
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the view's name")
-    reader.expect("AS", hint="CREATE VIEW name AS SELECT ...")
+    named = "name the columns in SELECT: CREATE VIEW name AS SELECT item AS a"
+    reader.expect("AS", hint=named if reader.word() == "(" else "CREATE VIEW name AS SELECT ...")
     select, span, sinks = _query(reader)
     if sinks:
         raise SyntaxFault(
@@ -382,12 +385,15 @@ def _drop(reader: Reader, offset: int) -> statements.Drop:
     reader.expect("DROP")
     for kind in DROPPED:
         # a view or an event is a query without sinks
-        if reader.accept(kind) or (kind == "QUERY" and (reader.accept("VIEW") or reader.accept("EVENT"))):
+        if reader.accept(kind) or (
+            kind == "QUERY"
+            and any(reader.accept(*words) for words in (("VIEW",), ("EVENT",), ("MATERIALIZED", "VIEW")))
+        ):
             if_exists = reader.accept("IF", "EXISTS")
             return statements.Drop(reader.text, offset, kind, reader.name(), if_exists)
     reader.fail(
         "expected QUERY, VIEW, EVENT, RULE, SINK, STREAM, TABLE, AGGREGATE or FUNCTION",
-        hint=did_you_mean(reader.word(), (*DROPPED, "VIEW", "EVENT")),
+        hint=did_you_mean(reader.word(), (*DROPPED, "VIEW", "EVENT"), elsewhere=other_systems.DROPPED),
     )
 
 

@@ -215,13 +215,19 @@ class Reader:
         if self.token is not None and self.token.token_type == TokenType.NUMBER:
             token = self.token
             self.position += 1
-            return sign * (int(token.text) if token.text.isdigit() else float(token.text))
+            return sign * self._number(token)
         if token is None or sign < 0 or not (token.token_type == TokenType.STRING or token.text[:1].isidentifier()):
             return None
         self.position += 1
         if token.token_type == TokenType.STRING:
             return token.text
         return {"TRUE": True, "FALSE": False}.get(token.text.upper(), token.text)
+
+    def _number(self, token: Token) -> int | float:
+        try:
+            return int(token.text) if token.text.isdigit() else float(token.text)
+        except ValueError:  # the tokenizer takes 0.35E for a number
+            raise SyntaxFault(f"{token.text!r} is no number", span=Span(token.start, token.end + 1)) from None
 
     def until(self, *words: str) -> Sequence[Token]:
         """Read the tokens up to the first of these words outside parentheses and brackets, or up to the end."""

@@ -30,6 +30,8 @@ PLAN_NODES: Final = 20_000
 WINDOWS_PER_TUPLE: Final = 10_000
 #: Characters to which lpad and rpad may fill a text.
 PADDED_LENGTH: Final = 1_000_000
+#: Values that sequence gives; of more it gives NULL.
+SEQUENCE: Final = 100_000
 #: Tries of a call of a rule, and how long one may take: calls are made one after the other.
 CALL_TRIES: Final = 100
 CALL_TIMEOUT: Final = 10 * MINUTE

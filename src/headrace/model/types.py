@@ -185,6 +185,8 @@ def can_cast(source: DataType, target: DataType) -> bool:
     """Return whether CAST knows how to turn values of one type into those of another."""
     if source == target or source is Type.NULL:
         return True
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return can_cast(source.element, target.element)
     if is_nested(source) or is_nested(target):
         return False
     match target:

@@ -15,6 +15,7 @@ from headrace.operators.joins.sequence_join import SequenceJoin
 from headrace.operators.joins.table_join import TableJoin
 from headrace.operators.multijoin.spec import MultiJoin
 from headrace.operators.order.hold import Hold
+from headrace.operators.order.leading import Leading
 from headrace.operators.order.limit import Limit
 from headrace.operators.order.ordered_union import OrderedUnion
 from headrace.operators.order.pace import Pace
@@ -38,6 +39,7 @@ from headrace.operators.windows.rows_window import RowsAggregate
 from headrace.operators.windows.session_window import SessionAggregate
 from headrace.operators.windows.sliding import SlidingAggregate
 from headrace.operators.windows.while_window import WhileAggregate
+from headrace.operators.windows.window_over import WindowOver
 
 Spec: TypeAlias = (
     Changes
@@ -50,6 +52,7 @@ Spec: TypeAlias = (
     | Impute
     | Join
     | JoinChanges
+    | Leading
     | Limit
     | MatchRows
     | Membership
@@ -78,4 +81,5 @@ Spec: TypeAlias = (
     | Condense
     | Unnest
     | WhileAggregate
+    | WindowOver
 )

@@ -7,7 +7,7 @@ from headrace.model.types import DataType, Type
 from headrace.optimizer import constants
 
 #: Functions that may give something else than NULL although an argument is NULL.
-_LENIENT = frozenset({"and", "or", "<=>", "is_null", "in", "coalesce", "nullif", "greatest", "least"})
+_LENIENT = frozenset({"and", "or", "<=>", "is_null", "in", "coalesce", "nullif", "greatest", "least", "aggregate"})
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 

@@ -30,6 +30,7 @@ _STATEFUL = (
     nodes.Rank,
     nodes.Deduplicate,
     nodes.Over,
+    nodes.WindowOver,
     nodes.MatchRows,
     nodes.Order,
     nodes.Limit,
@@ -48,7 +49,7 @@ class Cover:
     """
 
     terms: Terms
-    columns: Mapping[str, Expr]
+    columns: dict[str, Expr]
 
 
 class _UncoveredError(Exception):
@@ -118,6 +119,8 @@ def _cover(new: Node, old: Node) -> Cover:
             return _cover_union(new, old)
         case nodes.Join(), nodes.Join():
             return _cover_join(new, old)
+        case nodes.SequenceJoin(), nodes.SequenceJoin():
+            return _cover_sequence(new, old)
         case nodes.TableJoin(), nodes.TableJoin():
             return _cover_table_join(new, old)
         case nodes.Membership(), nodes.Membership():
@@ -154,18 +157,30 @@ def _cover_join(new: nodes.Join, old: nodes.Join) -> Cover:
     _require((new.kind, new.manner, *extents) == (old.kind, old.manner, old.left_extent, old.right_extent))
     _require(frozenset(keys) == frozenset(old.keys))
     renamed = _renaming(old.right, old.right_names)
-    offered = {
-        **left.columns,
-        **{
-            name: substitute(right.columns[field.name], renamed)
-            for name, field in zip(new.right_names, new.right.schema, strict=True)
-        },
-    }
+    offered = left.columns | _offered_right(new, right, renamed)
     terms = (*left.terms, *(substitute(term, renamed) for term in right.terms))
     _require_timeless(terms)
     own = _beyond(_terms(old.residual), tuple(substitute(term, offered) for term in _terms(new.residual)))
     _require(old.kind == "inner" or not own)
     return Cover((*terms, *own), offered)
+
+
+def _cover_sequence(new: nodes.SequenceJoin, old: nodes.SequenceJoin) -> Cover:
+    """Lift the terms of the right side of 'recent', where a tuple takes nothing from the others."""
+    for mine, theirs in ((new.left, old.left), (new.right, old.right)):  # where content breaks ties
+        _require(mine.schema == theirs.schema or (is_base(mine) and is_base(theirs)))
+    left, right = _cover(new.left, old.left), _cover(new.right, old.right)
+    _require(not left.terms and (not right.terms or old.mode == "recent"))
+    _require(not old.padded or _is_plain(left))
+    _require_timeless(right.terms)
+    keys = frozenset((substitute(mine, left.columns), substitute(theirs, right.columns)) for mine, theirs in new.keys)
+    settings = (new.mode, new.inclusive, new.span, new.padded, new.right_span)
+    _require(settings == (old.mode, old.inclusive, old.span, old.padded, old.right_span))
+    renamed = _renaming(old.right, old.right_names)
+    offered = left.columns | _offered_right(new, right, renamed)
+    residual = frozenset(substitute(term, offered) for term in _terms(new.residual))
+    _require((keys, residual) == (frozenset(old.keys), frozenset(_terms(old.residual))))
+    return Cover(tuple(substitute(term, renamed) for term in right.terms), offered)
 
 
 def _cover_membership(new: nodes.Membership, old: nodes.Membership) -> Cover:
@@ -238,6 +253,14 @@ def _cover_order(new: nodes.Order, old: nodes.Order) -> Cover:
     _require(new.merge == old.merge)
     _require(new.input.schema == old.input.schema or (is_base(new.input) and is_base(old.input)))
     return covered
+
+
+def _offered_right(new: nodes.Join | nodes.SequenceJoin, right: Cover, renamed: Mapping[str, Expr]) -> dict[str, Expr]:
+    """Return the right columns of a new join, as it calls them, over those of the old one."""
+    return {
+        name: substitute(right.columns[field.name], renamed)
+        for name, field in zip(new.right_names, new.right.schema, strict=True)
+    }
 
 
 def _renaming(side: Node, names: Sequence[str]) -> dict[str, Expr]:

@@ -71,6 +71,9 @@ def _faults(node: Node) -> Iterator[str]:
             yield from _match_faults(node)
         case nodes.Rank(input=below, by=by, order=order):
             yield from _faults_of([*by, *(term.expr for term in order)], below.schema)
+        case nodes.WindowOver(input=below, by=by, order=order, calls=calls):
+            arguments = [arg for call in calls for arg in call.args]
+            yield from _faults_of([*by, *(term.expr for term in order), *arguments], below.schema)
         case nodes.TableJoin():
             yield from _table_join_faults(node)
         case nodes.Membership():

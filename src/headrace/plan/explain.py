@@ -95,6 +95,10 @@ def describe(node: Node) -> str:
             extent = "" if size == 1 else f" in {format_duration(size)}"
             keys = _clause(" PARTITION BY ", _expressions(by))
             return f"Rank {node.function}{extent}{keys} ORDER BY {format_order(order)} AS {format_name(node.name)}"
+        case nodes.WindowOver(by=by, order=order, size=size, frame=places, calls=calls):
+            extent = "" if size == 1 else f" in {format_duration(size)}"
+            keys = f"{_clause(' PARTITION BY ', _expressions(by))}{_clause(' ORDER BY ', format_order(order))}"
+            return f"Over {', '.join(map(_call, calls))}{extent}{keys} {places}"
         case nodes.Suppress(by=by, rule=rule):
             return f"Suppress {format_suppression(rule)}{_clause(' GROUP BY ', _expressions(by))}"
         case nodes.Order():

@@ -14,7 +14,7 @@ from headrace.errors import InternalError
 from headrace.model.events.event import Context, Event
 from headrace.model.events.output import Output, output_schema
 from headrace.model.expressions.expression import Column, Expr
-from headrace.model.frame import Frame
+from headrace.model.frame import Frame, PlaceFrame
 from headrace.model.rank import Ranking, RankOrder
 from headrace.model.row_pattern import Fold, Lookup, RowPattern
 from headrace.model.schema import Field, Schema
@@ -504,6 +504,26 @@ class Rank(Struct, frozen=True, tag="rank"):
         return Schema((*self.input.schema.fields, Field(self.name, Type.BIGINT)))
 
 
+class WindowOver(Struct, frozen=True, tag="window_over"):
+    """Each tuple with one more column for each of `calls`: an aggregate of its frame in a complete window.
+
+    A window has `size` microseconds and is aligned; with size 1 it is an instant. The tuples of it that agree in `by`
+    (NULL equals NULL) are in the order of `order`, then of timestamps, then by arrival in a base stream, else by
+    content.
+    """
+
+    input: Node
+    size: int
+    by: tuple[Expr, ...]
+    order: tuple[RankOrder, ...]
+    frame: PlaceFrame
+    calls: tuple[AggregateCall, ...]
+
+    @property
+    def schema(self) -> Schema:
+        return Schema((*self.input.schema.fields, *(Field(call.name, call.type) for call in self.calls)))
+
+
 class Order(Struct, frozen=True, tag="order"):
     """The same tuples in timestamp order (ties by arrival for a base stream, else by content).
 
@@ -578,6 +598,7 @@ Node: TypeAlias = (
     | MatchRows
     | Suppress
     | Rank
+    | WindowOver
     | Order
     | Limit
     | Detect
@@ -610,6 +631,7 @@ def inputs(node: Node) -> tuple[Node, ...]:
             | MatchRows()
             | Suppress()
             | Rank()
+            | WindowOver()
             | Order()
             | Limit()
         ):

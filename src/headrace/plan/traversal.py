@@ -88,6 +88,7 @@ def replace_inputs(node: Node, new: tuple[Node, ...]) -> Node:
             | nodes.MatchRows()
             | nodes.Suppress()
             | nodes.Rank()
+            | nodes.WindowOver()
             | nodes.Order()
             | nodes.Limit()
         ):
@@ -138,6 +139,13 @@ def replace_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
         case nodes.Over(by=by, calls=calls):
             return replace(
                 node, by=tuple(map(change, by)), calls=tuple(_replace_in_call(call, change) for call in calls)
+            )
+        case nodes.WindowOver(by=by, order=order, calls=calls):
+            return replace(
+                node,
+                by=tuple(map(change, by)),
+                order=tuple(replace(term, expr=change(term.expr)) for term in order),
+                calls=tuple(_replace_in_call(call, change) for call in calls),
             )
         case nodes.MatchRows():
             return _replace_in_match(node, change)

@@ -49,7 +49,7 @@ from headrace.session.stints import by_name, start_query, stop_query
 from headrace.session.tables_alone import is_on_tables
 from headrace.session.transaction import Transaction
 from headrace.session.trial import Trial, try_stream
-from headrace.storage.format import check_format, write_format
+from headrace.storage.format import check_format, raise_format, write_format
 from headrace.storage.location import HDFS, ObjectPath, location, resolved
 from headrace.storage.mirror import end_mirror, mirror
 from headrace.storage.object_settings import configure
@@ -388,6 +388,7 @@ class Session:
             self._own()
             self._check_code()
             check_secrets_of(self._running())
+            raise_format(self.directory)
             self.deployment.start()
             self.deployment.delivery.open(self._running())
             self._started = True
@@ -568,6 +569,7 @@ class Session:
             raise HostFault("this checkpoint has been drained: its streams are closed", hint=hint)
         if transaction.entries or transaction.commands:
             write_format(self.directory)
+            raise_format(self.directory)
         for entry in transaction.entries:
             self.journal.append(entry)
         self.catalog = transaction.catalog

@@ -1,8 +1,9 @@
 """The format number of a checkpoint.
 
 It changes when a version of Headrace writes anything into a checkpoint that an earlier one would not understand, or
-understands something that an earlier one wrote in another way. A checkpoint of another format is refused: nothing in it
-is guessed. docs/decisions/0023-checkpoint-format.md lists what the number covers.
+understands something that an earlier one wrote in another way. Nothing in a checkpoint is guessed: another format is
+refused, unless this version understands it as it is and goes on with the new number.
+docs/decisions/0023-checkpoint-format.md lists what the number covers.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from msgspec import Struct
 from headrace.errors import HostFault
 from headrace.storage import files
 
-#: The format that this version reads and writes.
-FORMAT = 2
+#: The format that this version writes, and earlier ones that it continues.
+FORMAT = 3
+EARLIER = (2,)
 _FILE = "format.json"
 
 
@@ -34,7 +36,7 @@ def check_format(directory: Path) -> None:
                 f"the checkpoint {directory} has no format number: a version before 0.1.0 wrote it",
                 hint="start with a new checkpoint, or finish this one with the version that wrote it",
             )
-    elif number != FORMAT:
+    elif not can_be_read(number):
         raise HostFault(
             f"the checkpoint {directory} has format {number}, and this version of Headrace reads format {FORMAT}",
             hint="use the version that wrote it"
@@ -43,10 +45,24 @@ def check_format(directory: Path) -> None:
         )
 
 
+def can_be_read(number: int) -> bool:
+    """Return whether this version can continue a checkpoint with this number."""
+    return number == FORMAT or number in EARLIER
+
+
 def write_format(directory: Path) -> None:
     """Write the format number of a new checkpoint, before anything else is written into it."""
-    if format_of(directory) is not None:
-        return
+    if format_of(directory) is None:
+        _write(directory)
+
+
+def raise_format(directory: Path) -> None:
+    """Give a checkpoint of an earlier format this version's number, before it is continued."""
+    if format_of(directory) in EARLIER:
+        _write(directory)
+
+
+def _write(directory: Path) -> None:
     try:
         files.replace(directory / _FILE, msgspec.json.encode(_Format(FORMAT)))
     except OSError as error:

@@ -12,6 +12,8 @@ from headrace.experiments.table import EXPERIMENTS
 
 ROOT = checkout()
 TEXT = (ROOT / "docs" / "coverage.md").read_text()
+#: The section about where designs are shown, whose table has a form of its own.
+SHOWN = "Where each design is shown"
 HEADER = ["Section", "What it describes", "Here", "Test or bench", "State"]
 STATES = ("yes", "partly", "not yet", "left out")
 FILES = re.compile(r"`((?:tests|benches|src|examples)/[\w/.-]+)`")
@@ -27,6 +29,8 @@ def tables_of(text: str) -> dict[str, list[list[str]]]:
     tables: dict[str, list[list[str]]] = {}
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         heading, _, body = section.partition("\n")
+        if heading == SHOWN:
+            continue
         header, rule, *rows = [line for line in body.splitlines() if line.startswith("|")]
         assert cells_of(header) == HEADER
         assert set(rule) <= set("|-")
@@ -64,6 +68,19 @@ def test_files_exist() -> None:
     assert len(files) > len(ROWS)
     assert [name for name in files if not (ROOT / name).exists()] == []
     assert re.findall(r"(?<![`\w/])(?:tests|benches)/[\w/.]+", TEXT) == [], "paths stand in backticks"
+
+
+def test_golden_scripts_and_tests_on_spark_of_designs_exist() -> None:
+    section = TEXT.partition(f"## {SHOWN}\n")[2].partition("\n## ")[0]
+    header, _, *rows = [cells_of(line) for line in section.splitlines() if line.startswith("|")]
+    assert header == ["Design", "Golden", "Oracle", "Spark", "Restart"]
+    assert len(rows) > 20
+    for row in rows:
+        assert len(row) == len(header)
+        assert all(row)
+        scripts, tests = re.findall(r"`([a-z_]+/[a-z_]+)`", row[1]), re.findall(r"`(test_\w+\.py)`", row[3] + row[4])
+        assert [name for name in scripts if not (ROOT / "tests" / "golden" / f"{name}.txt").exists()] == []
+        assert [name for name in tests if not (ROOT / "tests" / "spark" / name).exists()] == []
 
 
 def test_experiments_exist_and_each_is_named() -> None:

@@ -95,6 +95,21 @@ def test_tuples_from_before_meet_those_from_after_the_change_of_a_join(session, 
     assert sorted(fresh) == sorted(row for a, b in pairs if (row := expected(a, b)) is not None)
 
 
+def test_a_tuple_finds_partners_from_before_though_a_condition_was_added(session):
+    """EXISTS asks for the most recent partner, and a condition on the tuple that asks leaves that as it is."""
+    exists = "EXISTS (SELECT * FROM t [RANGE 1 HOUR] WHERE t.k = s.k) INTO MEMORY"
+    session.execute(f"CREATE QUERY q AS SELECT k, v FROM s WHERE {exists}")
+    push(session, "t", 1)
+    push(session, "s", 2)
+    text = f"SELECT v FROM s WHERE v > 3 AND {exists}"
+    assert state(session, text) == ["kept", "kept"]
+    replace(session, text)
+    already = len(session.results("q"))
+    push(session, "s", 3, 4)
+    session.drain()
+    assert [tuple(row.values()) for row in session.results("q")[already:]] == [(4,)]
+
+
 def test_what_the_state_cannot_answer_begins_empty_and_this_is_said_before(session):
     session.execute(f"CREATE QUERY q AS {COUNTS.replace('GROUP', 'WHERE v > 1 GROUP')}")
     push(session, "s", 1, 2, 3)

@@ -78,6 +78,8 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
             return Behavior((1.0,), _scan_size(spec, facts), guessed=False, values=values)
         case specs.Filter():
             return Behavior((PASSING,), size, life=life, values=inputs[0].values)
+        case specs.Leading():  # how many depends on the groups of a page
+            return Behavior(same, size, life=life, values=inputs[0].values)
         case specs.Project():
             wide = STAMP + sum(width(expr.type) for _, expr in spec.columns)
             values = {name: known for name, expr in spec.columns if (known := _values_of(expr, inputs[0])) is not None}
@@ -116,6 +118,10 @@ def behavior(spec: specs.Spec, inputs: tuple[Input, ...], facts: Facts, *, horiz
         case specs.Rank():
             wait = max(spec.size / SECOND, inputs[0].skew) / inputs[0].speed
             return Behavior(same, size + 8.0, windows=(wait,), life=life, guessed=False)
+        case specs.WindowOver(calls=calls):
+            wait = max(spec.size / SECOND, inputs[0].skew) / inputs[0].speed
+            wide = size + sum(width(call.type) for call in calls)
+            return Behavior(same, wide, windows=(wait,), life=life, guessed=False)
         case specs.Suppress(rule=rule):
             span = 0.0 if rule.span is None else rule.span / SECOND / inputs[0].speed
             passing = 1.0 / (rule.limit + 1) if isinstance(rule, Repeats) else PASSING

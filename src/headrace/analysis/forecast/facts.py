@@ -27,6 +27,8 @@ SERVICE: Mapping[str, float] = {
     "rank": 4.5e-7,
     "deduplicate": 2e-7,
     "over": 4e-7,
+    "windowover": 4.5e-7,
+    "leading": 1e-7,
     "impute": 1e-7,
     "tablejoin": 2e-7,
     "membership": 2e-7,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language import other_systems
-from headrace.language.names import did_you_mean
+from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.read.aggregates import read_aggregate
 from headrace.language.read.flink_options import read_flink_connector
 from headrace.language.reader import Reader
@@ -221,6 +221,8 @@ def _marks(reader: Reader) -> tuple[Name | None, tuple[Name, ...]]:
 def _function(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateFunction:
     hint = "CREATE FUNCTION name(INT, STRING) RETURNS INT FROM PYTHON 'module:function'"
     reader.expect("(", hint=hint)
+    if reader.word() not in TYPE_NAMES and reader.word(1) in TYPE_NAMES:
+        reader.fail("the arguments of a function have types and no names", hint=hint)
     args = [reader.type()]
     while reader.accept(","):
         args.append(reader.type())

@@ -142,7 +142,10 @@ def read_sink(reader: Reader, offset: int, or_replace: bool) -> CreateSink:
     """Read what follows CREATE SINK."""
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name("the sink's name")
-    reader.expect("INTO", hint="CREATE SINK alarms INTO FILES (path 'out/alarms')")
+    hint = "CREATE SINK alarms INTO FILES (path 'out/alarms')"
+    if reader.word() in ("FROM", "AS"):
+        hint = "write CREATE QUERY name AS SELECT * FROM stream INTO KAFKA (bootstrap 'host:9092', topic 'out')"
+    reader.expect("INTO", hint=hint)
     return CreateSink(reader.text, offset, name, read_connector(reader), or_replace, if_not_exists)
 
 

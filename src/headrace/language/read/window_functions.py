@@ -281,16 +281,15 @@ def _end_of(node: exp.Expr, call: WindowCall) -> exp.Expr:
         ):
             return _bound(node.name.lower(), node)
         case exp.Column() if struct is not None and node.name.lower() == struct and not node.table:
-            raise NotSupported(
-                f"{struct} is a struct, which is not supported",
-                span=_place(node),
-                hint=f"select {struct}.start and {struct}.end",
-            )
+            return _struct(node)
         case exp.Column() if call.is_table and node.name.lower() == "window_time":
             return exp.Sub(this=_bound("end", node), expression=_interval(_MILLISECOND))
         case exp.Dot() if _is_window(node.this) and node.name.lower() in ("start", "end"):
             _check_same(node.this, call)
             return _bound(node.name.lower(), node.this)
+        case exp.Anonymous() if struct is not None and _is_window(node) and node.name.lower() == struct:
+            _check_same(node, call)
+            return _struct(node)
         case exp.Anonymous() if node.name.lower() == "window_time" and struct is not None:
             return exp.Sub(this=_bound("end", node), expression=_interval(1))
         case exp.Anonymous() if node.name.upper() in _AUXILIARY and "window_call" in node.meta:
@@ -319,6 +318,12 @@ def _bound(which: str, node: exp.Expr) -> exp.Column:
     if place is not None:
         column.this.meta.update(start=place.start, end=place.end - 1, line=1, col=1)
     return column
+
+
+def _struct(node: exp.Expr) -> exp.Anonymous:
+    """Return the window as Spark has it: a STRUCT of its start and its end."""
+    parts = [part for which in ("start", "end") for part in (exp.Literal.string(which), _bound(which, node))]
+    return exp.Anonymous(this="named_struct", expressions=parts)
 
 
 def _interval(microseconds: int) -> exp.Interval:

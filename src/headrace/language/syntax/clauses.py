@@ -22,6 +22,11 @@ class RangeClause:
     per_tuple: bool
     span: Span
 
+    @property
+    def is_tumbling(self) -> bool:
+        """Return whether each tuple is in one window."""
+        return not self.per_tuple and self.slide in (None, self.size)
+
 
 @dataclass(frozen=True, slots=True)
 class CumulateClause:

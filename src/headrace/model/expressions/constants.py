@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import polars as pl
+
 from headrace.errors import TypeFault
 from headrace.model.expressions.date_formats import instant_reader, strftime_format
 from headrace.model.expressions.json_paths import steps_of
@@ -81,10 +83,34 @@ def _check_split(values: Sequence[Value]) -> None:
         raise TypeFault(f"regular expression {values[1]!r}: {error}") from error
 
 
+def _check_extract_all(values: Sequence[Value]) -> None:
+    _check_split(values)
+    groups, group = re.compile(str(values[1])).groups, 1 if len(values) == 2 else values[2]
+    if isinstance(group, int) and not 0 <= group <= groups:
+        raise TypeFault(
+            f"the regular expression {values[1]!r} has no group {group}", hint="write 0 for the whole of a match"
+        )
+
+
+def zone(name: str) -> str:
+    """Return the name of a time zone, as the column library has it."""
+    known = {"Z": "UTC"}.get(name.strip().upper(), name.strip())
+    try:
+        pl.select(pl.lit(0).cast(pl.Datetime("us")).dt.replace_time_zone(known))
+    except pl.exceptions.ComputeError as error:
+        raise TypeFault(
+            f"{name!r} is not a time zone", hint="write for example 'Europe/Paris', 'America/New_York' or 'UTC'"
+        ) from error
+    return known
+
+
 _CHECKS: dict[str, Callable[[Sequence[Value]], None]] = {
     "split": _check_split,
     "rlike": _text(check_pattern),
     "regexp_extract": _text(check_pattern),
+    "regexp_extract_all": _check_extract_all,
+    "from_utc_timestamp": _text(zone),
+    "to_utc_timestamp": _text(zone),
     "regexp_substr": _text(check_pattern),
     "regexp_count": _text(lambda pattern: check_pattern(pattern, may_be_empty=False)),
     "regexp_replace": _check_replace,

@@ -51,13 +51,31 @@ class Cast(Struct, frozen=True, tag_field="expr", tag="cast"):
     type: DataType
 
 
-Expr: TypeAlias = Column | Literal | Call | Case | Cast
+class Lambda(Struct, frozen=True, tag_field="expr", tag="lambda"):
+    """A function that a call takes: `body` over its parameters and over columns. `type` is that of the body."""
+
+    params: tuple[Column, ...]
+    body: Expr
+    type: DataType
+
+
+Expr: TypeAlias = Column | Literal | Call | Case | Cast | Lambda
 
 TRUE = Literal(True, Type.BOOLEAN)
 FALSE = Literal(False, Type.BOOLEAN)
 
 #: How many terms of AND or OR may stand in a left-deep tree.
 LONG_CHAIN = 32
+
+
+def parameter(name: str, type_: DataType) -> Column:
+    """Return a parameter of a lambda: a column that no stream can have."""
+    return Column(f"->{name}", type_)
+
+
+def is_parameter(column: Column) -> bool:
+    """Return whether a column is a parameter of a lambda."""
+    return column.name.startswith("->")
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
@@ -69,14 +87,19 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return args
         case Cast(arg=arg):
             return (arg,)
+        case Lambda(body=body):
+            return (body,)
         case Case(branches=branches, default=default):
             flat = tuple(part for branch in branches for part in branch)
             return flat if default is None else (*flat, default)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """Return the expression and all its parts."""
+    """Return the expression and all its parts, but for the parameters of lambdas."""
     yield expr
+    if isinstance(expr, Lambda):
+        yield from (part for part in walk(expr.body) if part not in expr.params)
+        return
     for child in children(expr):
         yield from walk(child)
 
@@ -90,6 +113,8 @@ def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
             return Call(function, tuple(map(change, args)), type_)
         case Cast(arg=arg, type=type_):
             return Cast(change(arg), type_)
+        case Lambda(params=params, body=body, type=type_):
+            return Lambda(params, change(body), type_)
         case Case(branches=branches, default=default, type=type_):
             return Case(
                 tuple((change(when), change(then)) for when, then in branches),

@@ -234,6 +234,9 @@ FUNCTIONS: dict[str, Function] = {
     "shiftright": Function(2, 2, _integral, "x shifted to the right by n bits, with its sign"),
     "shiftrightunsigned": Function(2, 2, _integral, "x shifted to the right by n bits, with zeros"),
     "bit_count": Function(1, 1, _integral, "number of bits that are set, of 64"),
+    "format_number": Function(
+        2, 2, _fixed(_S, "number", "integer"), "format_number(x, 2): '12,345.68', ties to the even digit; a literal"
+    ),
     "hex": Function(1, 1, _fixed(_S, "coded"), "hexadecimal digits of an integer, or of the bytes of a text"),
     "bin": Function(1, 1, _fixed(_S, "integer"), "binary digits"),
     # strings
@@ -282,6 +285,9 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "regexp_replace": Function(
         3, 3, _fixed(_S, _S), "regexp_replace(s, pattern, by): all matches, $1 being the first group; literals"
+    ),
+    "regexp_extract_all": Function(
+        2, 3, _fixed(ArrayType(_S), _S, _S, "integer"), "group n (default 1) of all matches, as an ARRAY; literals"
     ),
     "regexp_count": Function(2, 2, _fixed(_I, _S), "number of matches of a literal regular expression"),
     "regexp_substr": Function(2, 2, _fixed(_S, _S), "the first match of a literal regular expression; NULL if none"),
@@ -339,6 +345,13 @@ FUNCTIONS: dict[str, Function] = {
     "array_join": Function(2, 3, nested.of_text_arrays, "array_join(a, separator [, instead of NULL]) of texts"),
     "slice": Function(3, 3, nested.of_arrays(None, _I, _I), "slice(a, start, length); from 1, or from the end"),
     "flatten": Function(1, 1, nested.flattened, "the elements of the arrays in an array; NULL if one is NULL"),
+    "sequence": Function(
+        2,
+        3,
+        nested.sequence_type,
+        "sequence(from, to [, step]) of integers or times, to included; NULL if a step never arrives",
+    ),
+    "map_concat": Function(1, None, nested.same_maps, "the keys of all MAPs; of equal ones the last counts"),
     "map_keys": Function(1, 1, nested.keys_of, "the keys, as an ARRAY"),
     "map_values": Function(1, 1, nested.values_of, "the values, as an ARRAY"),
     "map_contains_key": Function(2, 2, nested.has_key, "whether a MAP has a key"),
@@ -387,6 +400,12 @@ FUNCTIONS: dict[str, Function] = {
     "parse_date": Function(
         2, 2, _fixed(Type.DATE, _S), "to_date(s, format): the day that a text in this format means; NULL if none"
     ),
+    "from_utc_timestamp": Function(
+        2, 2, _fixed(_T, "time", _S), "from_utc_timestamp(t, 'Europe/Paris'): what a clock shows there; a literal"
+    ),
+    "to_utc_timestamp": Function(
+        2, 2, _fixed(_T, "time", _S), "to_utc_timestamp(t, 'Europe/Paris'): when a clock shows t there; a literal"
+    ),
     "date_add": Function(2, 2, _fixed(Type.DATE, Type.DATE, "integer"), "n days later"),
     "datediff": Function(2, 2, _fixed(_I, Type.DATE), "datediff(end, start) in days"),
     "unix_seconds": Function(1, 1, _fixed(_I, _T), "whole seconds since 1970, rounded down"),
@@ -434,6 +453,23 @@ def _histogram(types: Sequence[DataType]) -> DataType | None:
 
 #: Aggregates skip NULL except `first` and `last`; over nothing but NULL they give NULL, counts 0. `count` takes 0 or 1
 #: argument.
+#: Functions that take functions; the binder types them.
+HIGHER: dict[str, Function] = {
+    "transform": Function(
+        2, 2, nested.by_binder, "transform(xs, x -> x + 1): each element changed; also (x, i) -> ..."
+    ),
+    "filter": Function(2, 2, nested.by_binder, "filter(xs, x -> x > 0): the elements of which it is true"),
+    "exists": Function(2, 2, nested.by_binder, "exists(xs, x -> x > 0): whether it is true of an element"),
+    "forall": Function(2, 2, nested.by_binder, "forall(xs, x -> x > 0): whether it is true of all elements"),
+    "aggregate": Function(
+        3, 4, nested.by_binder, "aggregate(xs, 0, (acc, x) -> acc + x [, acc -> acc * 2]): one element after the other"
+    ),
+    "zip_with": Function(3, 3, nested.by_binder, "zip_with(xs, ys, (x, y) -> x + y): by place; the shorter has NULL"),
+    "map_filter": Function(2, 2, nested.by_binder, "map_filter(m, (k, v) -> v > 0): the keys of which it is true"),
+    "transform_values": Function(2, 2, nested.by_binder, "transform_values(m, (k, v) -> v + 1): each value changed"),
+    "transform_keys": Function(2, 2, nested.by_binder, "transform_keys(m, (k, v) -> upper(k)): each key changed"),
+}
+
 AGGREGATES: dict[str, Function] = {
     "count": Function(0, 1, _fixed(_I, "any"), "number of rows, or of values that are not NULL"),
     "sum": Function(1, 1, _numeric_sum, "BIGINT of integers, DECIMAL with ten more digits of DECIMALs, else DOUBLE"),

@@ -109,6 +109,22 @@ def flattened(types: Types) -> DataType | None:
     return types[0].element if isinstance(types[0], ArrayType) and isinstance(types[0].element, ArrayType) else None
 
 
+def sequence_type(types: Types) -> DataType | None:
+    """Return the type of an ARRAY of integers or times, from one to another, with a step."""
+    known = {type_ for type_ in types[:2] if type_ is not Type.NULL}
+    step = types[2] if len(types) == 3 else Type.NULL
+    if known and all(type_.is_integer for type_ in known) and (step is Type.NULL or step.is_integer):
+        return ArrayType(Type.BIGINT)
+    if known in ({Type.DATE}, {Type.TIMESTAMP}) and step in (Type.NULL, Type.INTERVAL):
+        return ArrayType(known.pop())
+    return None
+
+
+def same_maps(types: Types) -> DataType | None:
+    """Return the type of MAPs, which must be one."""
+    return types[0] if isinstance(types[0], MapType) and all(type_ == types[0] for type_ in types) else None
+
+
 def keys_of(types: Types) -> DataType | None:
     """Return the type of the keys of a MAP, as an ARRAY."""
     return ArrayType(types[0].key) if isinstance(types[0], MapType) else None

@@ -6,7 +6,7 @@ import datetime
 import re
 from collections.abc import Iterable
 
-from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
+from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Lambda, Literal
 from headrace.model.time import format_duration, format_instant
 from headrace.model.types import DataType, DecimalType, Type
 
@@ -49,7 +49,10 @@ def _write(expr: Expr) -> tuple[str, int]:
     """Return the text and how tightly its outermost operator binds."""
     match expr:
         case Column(name=name):
-            return format_name(name), _ATOM
+            return format_name(name.removeprefix("->")), _ATOM
+        case Lambda(params=params, body=body):
+            names = ", ".join(format_expr(param) for param in params)
+            return f"{names if len(params) == 1 else f'({names})'} -> {format_expr(body)}", _OR
         case Literal():
             return _write_literal(expr)
         case Cast(arg=arg, type=type_):

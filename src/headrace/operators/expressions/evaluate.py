@@ -9,11 +9,12 @@ from functools import lru_cache, reduce
 import polars as pl
 
 from headrace.errors import InternalError
-from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal, columns
+from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Lambda, Literal, columns
 from headrace.model.python_function import is_python_function
 from headrace.model.types import DataType, DecimalType, Type, is_nested
 from headrace.operators.expressions.kernels import DECIMALS, KERNELS, REPEATING, Arguments, constant, convert
 from headrace.operators.expressions.kernels.arguments import Value
+from headrace.operators.expressions.kernels.higher import kernels
 from headrace.operators.expressions.user_functions import compile_call
 
 
@@ -31,6 +32,8 @@ def compile_expr(expr: Expr) -> pl.Expr:
             compiled = _case(expr)
         case Call():
             compiled = _call(expr)
+        case Lambda():
+            return pl.lit(None)  # its call computes it
     # A constant is computed once, here; this also spares the kernels columns of length one.
     if columns(expr):
         return compiled
@@ -61,10 +64,10 @@ def evaluate(frame: pl.DataFrame, exprs: Sequence[Expr]) -> list[pl.Series]:
 def _call(call: Call) -> pl.Expr:
     if is_python_function(call.function):
         return compile_call(call, [compile_expr(arg) for arg in call.args])
-    if call.function not in KERNELS:
+    if call.function not in KERNELS and call.function not in _HIGHER:
         raise InternalError(f"no kernel for function {call.function!r}")
     exact = DECIMALS.get(call.function) if isinstance(call.type, DecimalType) else None
-    kernel = exact or KERNELS[call.function]
+    kernel = exact or KERNELS.get(call.function) or _HIGHER[call.function]
     compiled = tuple(compile_expr(arg) for arg in call.args)
     if call.function not in REPEATING or not any(columns(arg) and not isinstance(arg, Column) for arg in call.args):
         return kernel(Arguments(call, compiled))
@@ -104,3 +107,10 @@ def _constant(value: Value, type_: DataType) -> pl.Expr:
     if isinstance(type_, DecimalType) and isinstance(value, str):
         return pl.lit(pl.Series([Decimal(value)], dtype=type_.polars)).first()
     return pl.lit(value, dtype=type_.polars)
+
+
+def _body(function: Lambda, frame: pl.DataFrame) -> pl.Series:
+    return evaluate(frame, [function.body])[0].cast(function.type.polars)
+
+
+_HIGHER = kernels(_body)

@@ -73,9 +73,11 @@ def respond(spec: specs.Spec, pattern: Pattern, invariants: tuple[Invariants, ..
             return Response(detect_inputs(spec, pattern))
         case (
             specs.Rank(by=by)
+            | specs.Leading(by=by)
             | specs.Suppress(by=by)
             | specs.Deduplicate(by=by)
             | specs.Over(by=by)
+            | specs.WindowOver(by=by)
             | specs.MatchRows(by=by)
         ):
             # a group is on its own; of a group, what is left out would not count

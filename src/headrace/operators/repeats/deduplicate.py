@@ -15,11 +15,11 @@ from headrace.model.time import BEGIN, END, format_duration
 from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.keyed_spec import KeyedSpec
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
 from headrace.operators.repeats.last_seen import HASH, NEVER, LastSeen
-from headrace.operators.spec import Spec
 from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import listed
@@ -29,7 +29,7 @@ from headrace.operators.windows.slices import group_numbers
 _SINCE = "__since"
 
 
-class Deduplicate(Spec, frozen=True, tag="deduplicate"):
+class Deduplicate(KeyedSpec, frozen=True, tag="deduplicate"):
     """A tuple comes out iff none with the same key precedes it (`last`: follows it) by at most `span`.
 
     NULL equals NULL. Of tuples with equal timestamps, the columns named in `ties` say which comes first.
@@ -45,21 +45,6 @@ class Deduplicate(Spec, frozen=True, tag="deduplicate"):
 
     def describe(self, inputs: Sequence[str] = ()) -> str:
         return f"{'last' if self.last else 'first'} of each {listed(self.by)} within {format_duration(self.span)}"
-
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return self.by
-
-    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
-        keys = tuple(self.by[i] for i in positions)
-        return keys if all(isinstance(key, Column) for key in keys) else None
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _Keyed:

@@ -1,65 +1,94 @@
-"""Aggregates that are written in SQL, as Python functions that are made of their steps.
-
-A table that always has one row is kept in local variables, any other as a list of rows. NULL is None. A value that can
-never be NULL is computed without asking for it.
-"""
+"""What aggregates that are written in SQL return for each group: over many groups at once where their steps allow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from headrace.errors import InternalError
-from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
-from headrace.model.fold import Fold, FoldDelete, FoldExists, FoldInsert, FoldReturn, FoldStep, FoldUpdate
-from headrace.model.types import DataType, Type
-from headrace.operators.windows.fold_functions import CALLS, HELPERS, MOST
+from headrace.model.fold import Fold
+from headrace.operators.arrays import Array
+from headrace.operators.windows.fold_code import FoldCode, code_of
+from headrace.operators.windows.fold_vectors import FoldVectors, vectors_of
 
-_Tuples = Sequence[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class FoldCode:
-    """The functions of a body."""
-
-    #: Takes the tuples of a group; returns everything that it returns, in order.
-    whole: Callable[[_Tuples], list[Any]]
-    #: Takes what it returned before (None for a new group) and further tuples; returns that, and what each returned.
-    run: Callable[[Any, _Tuples], tuple[Any, list[list[Any]]]]
-    source: str
+#: Fewer groups than these take their steps one after the other.
+LEAST_GROUPS = 24
 
 
-@lru_cache(maxsize=64)
-def code_of(fold: Fold, nulls: tuple[bool, ...]) -> FoldCode:
-    """Make the functions of a body whose tuples have so many values, which may be NULL or not."""
-    writer = _Writer(fold, nulls)
-    source = writer.source()
-    names: dict[str, Any] = {**HELPERS, **writer.constants}
-    exec(compile(source, "<aggregate>", "exec"), names)  # our own text: users' names and constants are numbered
-    return FoldCode(names["whole"], names["run"], source)
-
-
-def fold_lists(lists: Sequence[pl.Series], fold: Fold) -> Iterator[list[Any]]:
+def fold_lists(lists: Sequence[pl.Series], fold: Fold, least: int = LEAST_GROUPS) -> Iterator[list[Any]]:
     """Give what each group returns; columns hold the timestamps of its tuples, and their values, as lists.
 
-    Tuples are taken in the order of time, then of values.
+    Tuples are taken in the order of time, then of values. So many groups at `least` take a step together.
     """
-    lengths = lists[0].list.len().to_numpy()
-    flat = [column.explode(empty_as_null=False, keep_nulls=True) for column in lists]
-    groups, stamps = np.repeat(np.arange(len(lengths)), lengths), flat[0].to_numpy()
-    if not np.all((groups[1:] != groups[:-1]) | (stamps[1:] > stamps[:-1])):
-        frame = pl.DataFrame([pl.Series("group", groups), *(col.alias(f"v{i}") for i, col in enumerate(flat))])
-        flat = frame.sort(frame.columns).get_columns()[1:]
+    lengths = lists[0].list.len().to_numpy().astype(np.int64)
+    flat = _in_order([column.explode(empty_as_null=False, keep_nulls=True) for column in lists], lengths)
+    nulls = nulls_in(flat[1:])
+    code, vectors = code_of(fold, nulls), vectors_of(fold, nulls)
+    order = np.argsort(-lengths, kind="stable")
+    # how many groups have more than 0, 1, 2, ... tuples
+    having = len(lengths) - np.searchsorted(lengths[order[::-1]], np.arange(lengths.max(initial=0)), side="right")
+    steps = int(np.count_nonzero(having >= least))
+    if vectors is not None and steps:
+        yield from _fold_together(code, vectors, flat[1:], lengths, order, having, steps)
+        return
     every, start = tuples_of(flat[1:], len(flat[0])), 0
-    whole = code_of(fold, nulls_in(flat[1:])).whole
     for length in lengths.tolist():
-        yield whole(every[start : start + length]) if length else []
+        yield code.whole(every[start : start + length]) if length else []
         start += length
+
+
+def _fold_together(
+    code: FoldCode,
+    vectors: FoldVectors,
+    columns: Sequence[pl.Series],
+    lengths: Array,
+    order: Array,
+    having: Array,
+    steps: int,
+) -> Iterator[list[Any]]:
+    """Let all groups take their first tuple together, then all that have a second one, and so on for some steps.
+
+    What comes then, of the few groups that have many more tuples than others, is left to the code for single groups.
+    """
+    groups = int(having[0])
+    starts = (np.cumsum(lengths) - lengths)[order[:groups]]
+    values = [_numbers(column) for column in columns]
+    with np.errstate(all="ignore"):
+        tables = vectors.first(groups, *(column[starts] for column in values))
+        for step in range(1, steps):
+            places = starts[: having[step]] + step
+            before = [table[: having[step]] for table in tables]
+            after = vectors.each(before, *(column[places] for column in values))
+            for old, new in zip(before, after, strict=True):
+                if new is not old:
+                    old[:] = new
+    states = list(zip(*(table.tolist() for table in tables), strict=True))
+    longer = int(having[steps]) if steps < len(having) else 0
+    returned: list[list[Any]] = [[]] * len(lengths)
+    for place, (group, start, state) in enumerate(zip(order.tolist(), starts.tolist(), states, strict=False)):
+        further: Sequence[Any] = ()
+        if place < longer:
+            count = int(lengths[group]) - steps
+            further = tuples_of([column.slice(start + steps, count) for column in columns], count)
+        returned[group] = code.rest(state, further)
+    yield from returned
+
+
+def _in_order(columns: list[pl.Series], lengths: Array) -> list[pl.Series]:
+    """Return the timestamps and values of groups in the order of time, then of values; they mostly are already."""
+    groups, stamps = np.repeat(np.arange(len(lengths)), lengths), columns[0].to_numpy()
+    same, later = groups[1:] == groups[:-1], np.diff(stamps)
+    if not np.any(same & (later <= 0)):
+        return columns
+    frame = pl.DataFrame([pl.Series("group", groups), *(col.alias(f"v{i}") for i, col in enumerate(columns))])
+    if np.any(same & (later < 0)):
+        return frame.sort(frame.columns).get_columns()[1:]
+    tied = np.flatnonzero(same & (later == 0))
+    places = np.union1d(tied, tied + 1)  # what has a time in common with a neighbor: only that changes its place
+    sorted_ = frame[places].sort(frame.columns)
+    return [frame[name].scatter(places, sorted_[name]) for name in frame.columns[1:]]
 
 
 def nulls_in(columns: Sequence[pl.Series]) -> tuple[bool, ...]:
@@ -75,233 +104,13 @@ def tuples_of(columns: Sequence[pl.Series], height: int) -> list[Any]:
     return list(zip(*values, strict=True)) if values else [()] * height
 
 
+def _numbers(column: pl.Series) -> Array:
+    """Return values as 64-bit numbers, or flags; instants are microseconds."""
+    if column.dtype == pl.Boolean:
+        return column.to_numpy()
+    return column.cast(pl.Float64 if column.dtype.is_float() else pl.Int64).to_numpy()
+
+
 def _plain(column: pl.Series) -> list[Any]:
     """Return values; instants are microseconds."""
     return (column.cast(pl.Int64) if column.dtype.is_temporal() else column).to_list()
-
-
-class _Writer:
-    """Writes the source of a body's functions."""
-
-    def __init__(self, fold: Fold, nulls: tuple[bool, ...]) -> None:
-        self._fold, self._nulls = fold, nulls
-        self._single = {table.name for table in fold.tables if fold.has_one_row(table.name)}
-        self._places = {table.name: f"t{i}" for i, table in enumerate(fold.tables)}
-        self._keeps = {table.name: table.keep for table in fold.tables}
-        self._names = {
-            f"{table.name}.{column.name}": f"t{i}_{j}" if table.name in self._single else f"r[{j}]"
-            for i, table in enumerate(fold.tables)
-            for j, column in enumerate(table.fields)
-        }
-        self._slots = [
-            slot
-            for table in fold.tables
-            for slot in (
-                [f"{self._places[table.name]}_{j}" for j in range(len(table.fields))]
-                if table.name in self._single
-                else [self._places[table.name]]
-            )
-        ]
-        self._temporaries = 0
-        self.constants: dict[str, Any] = {}
-        self._known = self._never_null()
-
-    def source(self) -> str:
-        lists = [self._places[table.name] for table in self._fold.tables if table.name not in self._single]
-        take = ", ".join(f"a{i}" for i in range(len(self._nulls))) or "_"
-        state = f"[{', '.join(self._slots)}]"
-        unpack = f"{''.join(f'{slot}, ' for slot in self._slots)} = state" if self._slots else "pass"
-        first, each, last = (
-            list(self._lines(phase)) for phase in (self._fold.initialize, self._fold.iterate, self._fold.terminate)
-        )
-        given = "".join(f", {name}={name}" for name in self.constants)
-        begin = [*(f"{name} = []" for name in lists), f"{take} = tuples[0]", *first]
-        lines = [
-            f"def whole(tuples{given}):",
-            *_indented(["out = []", *begin, f"for {take} in tuples[1:]:", *_indented(each or ["pass"]), *last]),
-            " return out",
-            f"def run(state, tuples{given}):",
-            " outs = []",
-            " if state is None:",
-            *_indented(["out = []", *begin, "outs.append(out)", "tuples = tuples[1:]"], 2),
-            " else:",
-            f"  {unpack}",
-            f" for {take} in tuples:",
-            *_indented(["out = []", *each, "outs.append(out)"], 2),
-            f" return {state}, outs",
-        ]
-        return "\n".join(lines) + "\n"
-
-    def _lines(self, steps: Iterable[FoldStep]) -> Iterator[str]:
-        for step in steps:
-            lines = list(self._step(step))
-            for exists in step.exists:
-                lines = [f"if {self._exists(exists)}:", *_indented(lines)]
-            yield from lines
-
-    def _step(self, step: FoldStep) -> Iterator[str]:
-        match step:
-            case FoldReturn(value=value, source=source, where=where):
-                yield from self._added("out", self._code(value), source, where)
-            case FoldInsert(table=table, values=values) if table in self._single:
-                place = self._places[table]
-                pairs = [(f"{place}_{j}", self._code(value)) for j, value in enumerate(values)]
-                yield f"{', '.join(name for name, _ in pairs)} = {', '.join(code for _, code in pairs)}"
-            case FoldInsert(table=table, values=values, source=source, where=where):
-                row = f"[{', '.join(map(self._code, values))}]"
-                yield from self._added(self._places[table], row, source, where)
-                keep = self._keeps[table]
-                if keep is not None:
-                    yield f"if len({self._places[table]}) > {keep}: del {self._places[table]}[:-{keep}]"
-            case FoldUpdate(table=table, sets=sets, where=where):
-                names = ", ".join(self._names[f"{table}.{name}"] for name, _ in sets)
-                change = f"{names} = {', '.join(self._code(value) for _, value in sets)}"
-                yield from self._each(table, where, change)
-            case FoldDelete(table=table, where=where):
-                place = self._places[table]
-                kept = "" if where is None else f"r for r in {place} if not ({self._code(where)})"
-                yield f"{place} = [{kept}]"
-
-    def _added(self, to: str, value: str, source: str, where: Expr | None) -> Iterator[str]:
-        if source and source not in self._single:
-            condition = "" if where is None else f" if {self._code(where)}"
-            yield f"{to} += [{value} for r in {self._places[source]}{condition}]"
-        elif where is None:
-            yield f"{to}.append({value})"
-        else:
-            yield f"if {self._code(where)}: {to}.append({value})"
-
-    def _each(self, table: str, where: Expr | None, change: str) -> Iterator[str]:
-        if table in self._single:
-            yield change if where is None else f"if {self._code(where)}: {change}"
-            return
-        yield f"for r in {self._places[table]}:"
-        yield f" {change}" if where is None else f" if {self._code(where)}: {change}"
-
-    def _exists(self, exists: FoldExists) -> str:
-        wanted = "not " if exists.negated else ""
-        if exists.table in self._single:
-            return f"{wanted}({'True' if exists.where is None else self._code(exists.where)})"
-        if exists.where is None:
-            return f"{wanted}{self._places[exists.table]}"
-        return f"{wanted}any({self._code(exists.where)} for r in {self._places[exists.table]})"
-
-    # --- Expressions ---
-
-    def _never_null(self) -> set[str]:
-        """Return the columns of tables that are never NULL: assume all of them, and take back what may be."""
-        self._known = set(self._names)
-        while True:
-            doubtful = set()
-            for step in self._fold.steps:
-                match step:
-                    case FoldInsert(table=table, values=values):
-                        fields = next(t.fields for t in self._fold.tables if t.name == table)
-                        pairs = [(column.name, value) for column, value in zip(fields, values, strict=True)]
-                    case FoldUpdate(table=table, sets=sets):
-                        pairs = list(sets)
-                    case FoldDelete() | FoldReturn():
-                        continue
-                doubtful |= {f"{table}.{name}" for name, value in pairs if self._may_be_null(value)}
-            if not doubtful & self._known:
-                return self._known
-            self._known -= doubtful
-
-    def _may_be_null(self, expr: Expr) -> bool:
-        match expr:
-            case Column(name=name):
-                return self._nulls[int(name[1:])] if name.startswith(".") else name not in self._known
-            case Literal(value=value):
-                return value is None
-            case Call(function="is_null" | "<=>"):
-                return False
-            case Call(function="coalesce" | "greatest" | "least", args=args):
-                return all(map(self._may_be_null, args))
-            case Call(function=function, args=args):
-                return function in ("/", "%", "div", "nullif", "in") or any(map(self._may_be_null, args))
-            case Cast(arg=arg, type=type_):
-                return (type_ is not Type.DOUBLE and not (type_ is Type.BIGINT and arg.type.is_integer)) or (
-                    self._may_be_null(arg)
-                )
-            case Case(branches=branches, default=default):
-                return (
-                    default is None
-                    or any(self._may_be_null(then) for _, then in branches)
-                    or (self._may_be_null(default))
-                )
-
-    def _code(self, expr: Expr) -> str:
-        match expr:
-            case Column(name=name):
-                return f"a{name[1:]}" if name.startswith(".") else self._names[name]
-            case Literal(value=value):
-                if value is None or isinstance(value, bool | int):
-                    return f"({value!r})"
-                name = f"c{len(self.constants)}"
-                self.constants[name] = value
-                return name
-            case Cast(arg=arg, type=type_):
-                return self._cast(arg, type_)
-            case Case(branches=branches, default=default):
-                code = "None" if default is None else self._code(default)
-                for when, then in reversed(branches):
-                    code = f"({self._code(then)} if {self._code(when)} else {code})"
-                return code
-            case Call(function=function, args=args, type=type_):
-                return self._call(function, args, type_)
-
-    def _cast(self, arg: Expr, type_: DataType) -> str:
-        code = self._code(arg)
-        if arg.type is Type.NULL:
-            return code
-        match type_:
-            case Type.DOUBLE | Type.FLOAT:
-                return code if arg.type in (Type.DOUBLE, Type.FLOAT) else self._lifted("float({})", (arg,))
-            case Type.BIGINT if arg.type.is_integer:
-                return code
-            case Type.BIGINT:
-                return f"to_int({code}, {MOST})"
-            case Type.INT:
-                return f"to_int({code}, {2**31})"
-            case _:
-                return code
-
-    def _call(self, function: str, args: tuple[Expr, ...], type_: DataType) -> str:
-        if function in ("+", "-", "*", "neg", "abs"):
-            template = {"neg": "(-{})", "abs": "abs({})"}.get(function, f"({{}} {function} {{}})")
-            code = self._lifted(template, args)
-            whole = type_ is Type.BIGINT
-            return (
-                f"wrap({code})"
-                if whole and not self._may_be_null(Call(function, args, type_))
-                else (f"wrap_maybe({code})" if whole else code)
-            )
-        if function in ("=", "<>", "<", "<=", ">", ">="):
-            numbers = any(arg.type in (Type.DOUBLE, Type.FLOAT) for arg in args)
-            sign = {"=": "==", "<>": "!="}.get(function, function)
-            return self._lifted(f"(order({{}}, {{}}) {sign} 0)" if numbers else f"({{}} {sign} {{}})", args)
-        if function == "is_null":
-            return f"({self._code(args[0])} is None)"
-        if function == "||":
-            return self._lifted("(" + " + ".join(["{}"] * len(args)) + ")", args)
-        if function in CALLS:
-            return f"{CALLS[function]}({', '.join(map(self._code, args))})"
-        raise InternalError(f"no code for {function!r}")
-
-    def _lifted(self, template: str, args: Sequence[Expr]) -> str:
-        """Fill in arguments, with None if one of them is."""
-        codes, tests = [], []
-        for arg in args:
-            code = self._code(arg)
-            if self._may_be_null(arg):
-                name = f"x{self._temporaries}"
-                self._temporaries += 1
-                tests.append(f"({name} := {code}) is None")
-                code = name
-            codes.append(code)
-        filled = template.format(*codes)
-        return f"(None if {' or '.join(tests)} else {filled})" if tests else filled
-
-
-def _indented(lines: Iterable[str], depth: int = 1) -> list[str]:
-    return [" " * depth + line for line in lines]

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from headrace.model.expressions.expression import Column, Expr
+from headrace.model.expressions.expression import Expr
 from headrace.model.frame import Frame, RangeFrame
 from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
@@ -18,22 +18,22 @@ from headrace.model.window import AggregateCall
 from headrace.operators.arrays import Array, Flags, greatest
 from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.keyed_spec import KeyedSpec
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
-from headrace.operators.spec import Spec
 from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import calls_text, listed
 from headrace.operators.windows.aggregates import Aggregates
 from headrace.operators.windows.running_folds import RunningFolds, runs
-from headrace.operators.windows.slices import first_within, firsts, fold_slices, group_numbers, merge_prefixes
+from headrace.operators.windows.slices import first_within, firsts, fold_slices, group_numbers, lasts, merge_prefixes
 
 _FRESH = "__fresh"
 
 
-class Over(Spec, frozen=True, tag="over"):
+class Over(KeyedSpec, frozen=True, tag="over"):
     """Each tuple with aggregates of its frame: tuples before it that agree in `by`.
 
     Of tuples with equal timestamps, the columns named in `ties` say which comes first. A range frame holds all of them.
@@ -50,21 +50,6 @@ class Over(Spec, frozen=True, tag="over"):
     def describe(self, inputs: Sequence[str] = ()) -> str:
         per = f" of each {listed(self.by)}" if self.by else ""
         return f"{calls_text(self.calls)}{per} over {self.frame}"
-
-    def partition_by(self, port: int) -> tuple[Expr, ...]:
-        return self.by
-
-    def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
-        keys = tuple(self.by[i] for i in positions)
-        return keys if all(isinstance(key, Column) for key in keys) else None
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class OverOperator(Operator):
@@ -171,7 +156,7 @@ class _NewestRows:
         position, first = np.arange(ordered.height), firsts(groups)
         places = np.flatnonzero(ordered[_FRESH].to_numpy())
         partials = fold_slices(self._aggregates, ordered, np.maximum(position - self._count, first)[places], places + 1)
-        kept = ordered.filter(pl.Series(_last_of(groups) - position < self._count)).drop(_FRESH, SEQ)
+        kept = ordered.filter(pl.Series(lasts(groups) - position < self._count)).drop(_FRESH, SEQ)
         self._rows.replace(touched, kept)
         return partials  # keys sort the fresh rows as they were
 
@@ -218,7 +203,7 @@ class _RecentRows:
         groups, stamps = group_numbers(ordered, names), ordered[TS].to_numpy()
         places = np.flatnonzero((ordered[SEQ] >= start).to_numpy())
         starts = first_within(stamps, groups, self._span)[places]
-        stops = _last_of(_instants(groups, stamps))[places] + 1
+        stops = lasts(_instants(groups, stamps))[places] + 1
         return fold_slices(self._aggregates, ordered, starts, stops)
 
     def expire(self, bound: int) -> None:
@@ -274,7 +259,7 @@ class _Totals:
         places = np.flatnonzero((ordered[SEQ] >= 0).to_numpy())
         if self._peers:
             stamps = ordered[TS].fill_null(-(2**62)).to_numpy()
-            places = _last_of(_instants(groups, stamps))[places]
+            places = lasts(_instants(groups, stamps))[places]
         return merged[places]
 
     def expire(self, bound: int) -> None:
@@ -309,9 +294,3 @@ def _instants(groups: Array, stamps: Array) -> Array:
     """Number the instants of groups, of rows that are sorted by both."""
     changes = np.append(False, (groups[1:] != groups[:-1]) | (stamps[1:] != stamps[:-1]))
     return np.cumsum(changes)
-
-
-def _last_of(groups: Array) -> Array:
-    """Return for each row the position of the last row of its group; groups are numbered in order."""
-    ends = np.flatnonzero(np.append(groups[1:] != groups[:-1], True))
-    return np.repeat(ends, np.diff(ends, prepend=-1))

@@ -206,9 +206,7 @@ class _RangeWindows(Operator):
         if not spread.height:
             return None
         merged = self._merge_windows([spread.drop(_UNTIL, "__closed")])
-        return self._aggregates.results(
-            merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end
-        )
+        return self._in_order(self._aggregates.results(merged, start=end - size, end=end, stamp=end))
 
     def _forget_ahead(self, completed: pl.DataFrame, rows: pl.DataFrame) -> None:
         """Forget the panes of these keys that are in no window that has not closed, and note what has closed."""
@@ -288,9 +286,10 @@ class _RangeWindows(Operator):
         end, overlap = pl.col(_WINDOW_END), -(-size // slide)
         merged = self._merge_windows([self._spread(self._next_close(least), newest // slide * slide + size, overlap)])
         merged = self._not_ahead(merged)
-        return self._aggregates.results(
-            merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end
-        )
+        return self._in_order(self._aggregates.results(merged, start=end - size, end=end, stamp=end))
+
+    def _in_order(self, results: pl.DataFrame) -> pl.DataFrame:
+        return results.sort(TS, *self._aggregates.names)
 
     def _merge(self, partials: pl.DataFrame) -> pl.DataFrame:
         return self._aggregates.merge(partials, [PANE, *self._aggregates.names]).select(self._columns)
@@ -311,9 +310,7 @@ class _RangeWindows(Operator):
         else:
             merged = self._merge_each(first, last)
         merged, end = self._not_ahead(merged), pl.col(_WINDOW_END)
-        return self._aggregates.results(
-            merged.sort(_WINDOW_END, *self._aggregates.names), start=end - size, end=end, stamp=end
-        )
+        return self._in_order(self._aggregates.results(merged, start=end - size, end=end, stamp=end))
 
     def _spread(self, first: int, last: int, overlap: int) -> pl.DataFrame:
         """Return each pane once for every window that holds it, with the end of that window."""

@@ -15,7 +15,8 @@ from headrace.model.window import AggregateCall
 from headrace.operators.arrays import Flags
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.windows.aggregates import Aggregates
-from headrace.operators.windows.folds import code_of, nulls_in, tuples_of
+from headrace.operators.windows.fold_code import code_of
+from headrace.operators.windows.folds import nulls_in, tuples_of
 from headrace.operators.windows.slices import firsts, group_numbers
 
 

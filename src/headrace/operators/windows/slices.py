@@ -37,6 +37,12 @@ def firsts(groups: Array) -> Array:
     return np.repeat(starts, np.diff(starts, append=len(groups)))
 
 
+def lasts(groups: Array) -> Array:
+    """Return for each row the position of the last row of its group; groups are numbered in order."""
+    ends = np.flatnonzero(np.append(groups[1:] != groups[:-1], True))
+    return np.repeat(ends, np.diff(ends, prepend=-1))
+
+
 def first_within(ts: Array, groups: Array, span: int) -> Array:
     """Return for each row the first row of its group that is at most `span` older; rows are sorted by group, time."""
     since = ts - ts.min()

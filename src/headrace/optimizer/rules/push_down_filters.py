@@ -94,7 +94,13 @@ def _push(node: Node, terms: Terms) -> tuple[tuple[Terms, ...], Rebuild]:
             return ((),) * len(parts), _keep(node, terms)
         case nodes.SequenceJoin():
             return _push_into_sequence(node, terms)
-        case nodes.Rank(by=by) | nodes.Deduplicate(by=by) | nodes.Over(by=by) | nodes.MatchRows(by=by):
+        case (
+            nodes.Rank(by=by)
+            | nodes.WindowOver(by=by)
+            | nodes.Deduplicate(by=by)
+            | nodes.Over(by=by)
+            | nodes.MatchRows(by=by)
+        ):
             keys = frozenset(expr.name for expr in by if isinstance(expr, Column))
             down, kept = _split(terms, lambda term: bool(columns(term)) and columns(term) <= keys)
             return (down,), _keep(node, kept)

@@ -77,7 +77,7 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return (_whole_unless_base(below, read),), lambda new: replace_inputs(node, new)
         case nodes.Deduplicate(input=below, by=by):
             return (_whole_unless_base(below, _reads(needed, by)),), lambda new: replace_inputs(node, new)
-        case nodes.Over():
+        case nodes.Over() | nodes.WindowOver():
             return _narrow_over(node, needed)
         case nodes.MatchRows():
             return _narrow_match(node, needed)
@@ -110,12 +110,13 @@ def _narrow(node: Node, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
             return _narrow_detect(node, needed)
 
 
-def _narrow_over(node: nodes.Over, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
+def _narrow_over(node: nodes.Over | nodes.WindowOver, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
     calls = tuple(call for call in node.calls if call.name in needed)
     if not calls:  # nothing of it is read
         return (needed,), lambda new: new[0]
     own = needed - {call.name for call in node.calls}
-    read = _reads(own, node.by, *(arg for call in calls for arg in call.args))
+    order = tuple(term.expr for term in node.order) if isinstance(node, nodes.WindowOver) else ()
+    read = _reads(own, (*node.by, *order), *(arg for call in calls for arg in call.args))
     return (_whole_unless_base(node.input, read),), lambda new: replace_inputs(replace(node, calls=calls), new)
 
 

@@ -90,6 +90,7 @@ def _weigh(node: Node) -> Node | None:
             | nodes.Rank()
             | nodes.Deduplicate()
             | nodes.Over()
+            | nodes.WindowOver()
             | nodes.MatchRows()
         ):
             return None

@@ -14,7 +14,19 @@ from sqlglot import exp
 from headrace.catalog.definitions import Aggregate
 from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
 from headrace.language.syntax.modifiers import modifier_of
-from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Cast, Column, Expr, Literal, columns
+from headrace.model.expressions.expression import (
+    FALSE,
+    TRUE,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    Lambda,
+    Literal,
+    columns,
+    is_parameter,
+)
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import TS
@@ -315,6 +327,8 @@ class Grouping:
             case Column(name=name, type=type_):
                 if name.startswith("$"):
                     return Column(name[1:], type_)
+                if is_parameter(expr):
+                    return expr
                 if self._modifiers is not None:
                     return Column(self._known(_END[self._modifiers.profile], expr, type_).name, type_)
                 shown = "rowtime" if name == TS else name
@@ -332,6 +346,8 @@ class Grouping:
                 return Call(function, tuple(self._rewrite(arg) for arg in args), type_)
             case Cast(arg=arg, type=type_):
                 return Cast(self._rewrite(arg), type_)
+            case Lambda(params=params, body=body, type=type_):
+                return Lambda(params, self._rewrite(body), type_)
             case Case(branches=branches, default=default, type=type_):
                 rewritten = tuple((self._rewrite(when), self._rewrite(then)) for when, then in branches)
                 return Case(rewritten, None if default is None else self._rewrite(default), type_)

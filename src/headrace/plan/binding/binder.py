@@ -70,6 +70,7 @@ _CLAUSES = (
     "expression",
     "order",
     "limit",
+    "offset",
     "kind",
     "alias",
     "qualify",
@@ -180,13 +181,17 @@ def _bind_nested(tree: exp.Expr, env: Environment) -> Node:
 def _bind_query(tree: exp.Expr, env: Environment) -> Node:
     for clause, value in tree.args.items():
         if value and clause not in _CLAUSES:
-            name = {"sample": "TABLESAMPLE"}.get(clause, clause.strip("_").replace("_", " ").upper())
+            name = {"sample": "TABLESAMPLE", "locks": "FOR UPDATE"}.get(
+                clause, clause.strip("_").replace("_", " ").upper()
+            )
             raise NotSupported(
                 f"{name} is not supported",
                 span=place(value if isinstance(value, exp.Expr) else tree),
                 hint=other_systems.CLAUSES.get(name),
             )
     env = _with(tree, env)
+    if (offset := tree.args.get("offset")) is not None and not is_top(tree):
+        raise NotSupported("OFFSET is not supported here", span=place(offset), hint=other_systems.CLAUSES["OFFSET"])
     if is_top(tree) and not is_deduplication(tree):
         return bind_top(tree, env, _bind_select)
     match tree:
@@ -402,6 +407,8 @@ def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Mo
     emit = emit_of(select)
     if emit is not None and emit.changes and not source.clauses and len(source.streams) == 1 and modifiers is None:
         return bind_changes(select, source, env, emit, _outputs)
+    if not source.clauses:
+        _refuse_buckets(select)
     window = _window(source, env)
     grouping = Grouping(select, source, env, modifiers)
     if (call := source.streams[0].call) is not None:
@@ -424,6 +431,17 @@ def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Mo
     for condition in conditions:
         node = nodes.Filter(node, condition)
     return _projected(node, columns)
+
+
+def _refuse_buckets(select: exp.Select) -> None:
+    """Refuse a function of another system that stands for a window in GROUP BY."""
+    group = select.args.get("group")
+    for call in group.find_all(exp.Anonymous) if group is not None else ():
+        name = call.name.lower()
+        if name in other_systems.BUCKETS:
+            raise NotSupported(
+                f"function {call.name!r} is not supported", span=place(call), hint=other_systems.FUNCTIONS[name]
+            )
 
 
 def _window(source: Source, env: Environment) -> Window:

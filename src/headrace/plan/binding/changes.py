@@ -74,7 +74,9 @@ def bind_changes(select: exp.Select, source: Source, env: Environment, emit: Emi
 def is_join_changes(select: exp.Expr, catalog: Catalog) -> bool:
     """Return whether a query gives the changes of a join of streams: EMIT CHANGES STATE TTL without a GROUP BY."""
     emit = emit_of(select)
-    if emit is None or emit.ttl is None or not isinstance(select, exp.Select) or not select.args.get("joins"):
+    if emit is None or emit.ttl is None or not isinstance(select, exp.Select):
+        return False
+    if not select.args.get("joins") or select.args.get("from_") is None:
         return False
     known = ExpressionBinder(Scope(()), catalog)
     called = (node for item in select.expressions for node in item.walk())

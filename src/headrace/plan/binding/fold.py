@@ -19,6 +19,7 @@ from headrace.model.expressions.expression import (
     Cast,
     Column,
     Expr,
+    Lambda,
     Literal,
     walk,
 )
@@ -262,6 +263,8 @@ def in_steps(expr: Expr) -> bool:
             return arg.type is Type.NULL or (arg.type.is_numeric and type_.is_numeric)
         case Column() | Literal() | Case():
             return True
+        case Lambda():
+            return False
 
 
 def _no_type(what: str, type_: DataType, span: Span | None) -> NotSupported:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, Span, SyntaxFault
+from headrace.language import other_systems
 from headrace.language.syntax.clauses import (
     FollowingClause,
     MannerClause,
@@ -257,7 +258,7 @@ def _kind(join: exp.Join) -> nodes.JoinKind:
         raise NotSupported(
             f"{' '.join(filter(None, (method, side, kind)))} JOIN is not supported",
             span=place(join.this),
-            hint="write JOIN ... ON ...",
+            hint=other_systems.JOINS.get(method, "write JOIN ... ON ..."),
         )
     match side:
         case "LEFT":

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from headrace.catalog.definitions import Query, Stream, Table
-from headrace.errors import HeadraceError, NameFault, NotSupported, Span, TypeFault
+from headrace.errors import HeadraceError, NameFault, NotSupported, Span, SyntaxFault, TypeFault
+from headrace.language import other_systems
 from headrace.language.parser import parse
 from headrace.language.syntax.clauses import (
     RowsClause,
@@ -147,6 +148,9 @@ def _single(node: exp.Expr, env: Environment) -> Item:
         item = _named(node, env)
     else:
         raise NotSupported("FROM needs the name of a stream, table or query, or a sub-query", span=place(node))
+    alias = node.args.get("alias")
+    if alias is not None and alias.this is not None and not isinstance(alias.this, exp.Identifier):
+        raise SyntaxFault(f"{alias.this.sql()} is not a name", span=_span(node), hint="write FROM stream AS name")
     if node.args.get("joins"):
         raise NotSupported(
             "joins cannot be nested in parentheses",
@@ -195,6 +199,9 @@ def _named(node: exp.Table, env: Environment) -> Item:
     shared = env.ctes.get(name.lower())
     if shared is not None:
         return Item(shared, names, clause, span, False)
+    elsewhere = other_systems.SOURCES.get(node.name.upper())
+    if elsewhere is not None and env.catalog.get(name) is None:
+        raise NotSupported(f"{node.name} is not supported in FROM", span=span, hint=elsewhere)
     match env.catalog.find(name, span=span):
         case Stream() as stream:
             return Item(scan(stream), names, clause, span, True)

@@ -23,6 +23,19 @@ def has_limit(tree: exp.Expr) -> bool:
     return tree.args.get("limit") is not None
 
 
+def offset_of(tree: exp.Expr) -> int:
+    """Return the number of rows that OFFSET of a query skips."""
+    clause = tree.args.get("offset")
+    if clause is None:
+        return 0
+    number = clause.expression
+    if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdecimal():
+        raise SyntaxFault("OFFSET takes a whole number, zero or more", span=place(clause), hint="write OFFSET 10")
+    if int(number.name) > _MOST:
+        raise SyntaxFault(f"OFFSET can be {_MOST} at most", span=place(clause), hint="leave OFFSET out")
+    return int(number.name)
+
+
 def count_of(tree: exp.Expr) -> int:
     """Return the number of rows that LIMIT or FETCH of a query names."""
     clause = tree.args["limit"]

@@ -1,8 +1,8 @@
-"""OVER in the order of time: LAG, FIRST_VALUE and aggregates of the tuples before each tuple."""
+"""OVER: LAG, FIRST_VALUE and aggregates of the tuples before each tuple, or of the tuples of a complete window."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -13,7 +13,8 @@ from headrace.language.syntax.modifiers import modifier_of
 from headrace.model.expressions.expression import Case, Column, Expr, Literal, substitute
 from headrace.model.expressions.expression import columns as columns_in
 from headrace.model.fold import FoldInsert, FoldReturn
-from headrace.model.frame import Frame, RangeFrame, RowsFrame
+from headrace.model.frame import Frame, PlaceFrame, RangeFrame, RowsFrame
+from headrace.model.rank import RankOrder
 from headrace.model.types import ArrayType, Type
 from headrace.model.window import AggregateCall, keeps_values
 from headrace.plan import nodes
@@ -25,12 +26,16 @@ from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.fold import fold_of
 from headrace.plan.binding.from_clause import Source
+from headrace.plan.binding.places import place_function, window_frame
+from headrace.plan.binding.rank import plain_ranks, unbounded_rank, window_size
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
 from headrace.plan.nodes import Node
 
 _FORM = "sum(x) OVER (PARTITION BY id ORDER BY rowtime ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
-_RANKINGS = ("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist")
+_IN_WINDOW = "sum(n) OVER (PARTITION BY window_end ORDER BY n DESC), of the tuples or results of a window"
+#: Functions of OVER that count places.
+_BY_PLACE = ("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist")
 #: Functions of OVER that are aggregates under another name.
 _RENAMED = {"first_value": "first", "last_value": "last"}
 #: Most tuples before the current one in a frame of rows.
@@ -38,15 +43,17 @@ _MOST_ROWS = 100_000
 
 
 def overs_of(select: exp.Select) -> list[exp.Window]:
-    """Return the calls with OVER of a SELECT and its QUALIFY that are neither rankings nor modifiers."""
+    """Return the calls with OVER of a SELECT and its QUALIFY that are no modifiers; none if all are plain ranks."""
     qualify = select.args.get("qualify")
     parts = [*select.expressions, *([] if qualify is None else [qualify])]
-    return [
+    found = [
         node
         for part in parts
         for node in part.walk(prune=lambda inner: isinstance(inner, exp.Query))
-        if isinstance(node, exp.Window) and modifier_of(node.this) is None and _function(node).lower() not in _RANKINGS
+        if isinstance(node, exp.Window) and modifier_of(node.this) is None
     ]
+    ranks = plain_ranks(select)
+    return [] if all(any(node is rank for rank in ranks) for node in found) else found
 
 
 def name_windows(select: exp.Select) -> exp.Select:
@@ -78,9 +85,15 @@ class _Call:
     node: exp.Window
     function: str
     keys: tuple[str, ...]
-    time: str
+    terms: tuple[str, ...]
     #: The call over these columns.
     over: exp.Expr
+
+    @property
+    def order(self) -> list[exp.Expr]:
+        """Return the terms of ORDER BY as they are written."""
+        order = self.node.args.get("order")
+        return [] if order is None else list(order.expressions)
 
 
 def bind_over(select: exp.Select, env: Environment, bind_select: Callable[[exp.Select, Environment], Node]) -> Node:
@@ -89,7 +102,7 @@ def bind_over(select: exp.Select, env: Environment, bind_select: Callable[[exp.S
         raise NotSupported(
             "OVER cannot be combined with DISTINCT", span=place(overs_of(select)[0]), hint="write DISTINCT outside"
         )
-    _check_no_rankings(select)
+    _check_no_modifiers(select)
     below = _Below(select, env)
     calls: dict[str, _Call] = {}
     for window in overs_of(select):
@@ -100,7 +113,7 @@ def bind_over(select: exp.Select, env: Environment, bind_select: Callable[[exp.S
     condition = None if qualify is None else below.above(qualify.this, calls, aliases=True)
     placeholders = {f"$place{i}": item for i, item in enumerate(outer)}
     bound = bind_select(below.select(placeholders), env)
-    node, columns = _with_calls(bound, calls, env)
+    node, columns = _with_calls(bound, calls, select, env)
     binder = ExpressionBinder(Scope((Relation(("SELECT",), tuple(columns.items())),)), env.catalog, "beside OVER")
     computed = {name: binder.bind(outer[item]) for name, item in placeholders.items()}
     if condition is not None:
@@ -147,20 +160,8 @@ class _Below:
         """Take the parts of a call into the SELECT below."""
         function = _function(window)
         order = window.args.get("order")
-        if order is None or len(order.expressions) != 1 or order.expressions[0].args.get("desc"):
-            raise NotSupported(
-                f"{function.upper()} OVER needs ORDER BY time, ascending",
-                span=place(window),
-                hint=f"write {function}(x) OVER (PARTITION BY id ORDER BY rowtime)",
-            )
-        if function.lower() == "lead":
-            raise NotSupported(
-                "LEAD would have to wait for a later tuple",
-                span=place(window),
-                hint="write LAG, which gives the same pairs when the later tuple comes; or a SEQUENCE join",
-            )
         keys = tuple(self._column(key) for key in window.args.get("partition_by") or [])
-        time = self._column(order.expressions[0].this)
+        terms = tuple(self._column(term.this) for term in ([] if order is None else order.expressions))
         call = window.this.copy()
         if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
             raise NotSupported(
@@ -172,7 +173,7 @@ class _Below:
         inner.set("expressions", [self._hide(arg) for arg in inner.expressions])
         if isinstance(call, exp.Filter):
             call.set("expression", self._hide(call.expression))
-        return _Call(window, function.lower(), keys, time, call)
+        return _Call(window, function.lower(), keys, terms, call)
 
     def above(self, item: exp.Expr, calls: dict[str, _Call], *, aliases: bool = False) -> exp.Expr:
         """Return an expression over the calls and hidden columns."""
@@ -214,26 +215,40 @@ class _Below:
         return self._hidden.setdefault(expr.sql(), (f"$in{len(self._hidden)}", expr))[0]
 
 
-def _with_calls(bound: Node, calls: dict[str, _Call], env: Environment) -> tuple[Node, dict[str, Expr]]:
+def _with_calls(
+    bound: Node, calls: dict[str, _Call], select: exp.Select, env: Environment
+) -> tuple[Node, dict[str, Expr]]:
     """Put an Over on the plan for each kind of partition and frame; return what each call is over its columns."""
     columns: dict[str, Expr] = {field.name: Column(field.name, field.type) for field in bound.schema}
     scope = Scope((Relation(("SELECT",), tuple(columns.items())),))
     groups: dict[tuple[tuple[str, ...], Frame, bool], _Frames] = {}
+    windows: dict[_Window, _Frames] = {}
     times = time_columns(bound, env)
     values: dict[str, Expr] = {}
     for number, call in enumerate(calls.values()):
-        if call.time not in times:
-            raise NotSupported(
-                "OVER must be in the order of time",
-                span=place(call.node.args["order"]),
-                hint=f"write {_FORM}; ROW_NUMBER, RANK and DENSE_RANK of a window can have any order",
-            )
+        size = window_size(call.node, call.keys, bound, select, env)
+        if size is not None and (set(call.keys) & times or not _looks_back(call, times)):
+
+            def frames_of(frame: PlaceFrame, call: _Call = call, size: int = size) -> _Frames:
+                window = _Window(
+                    size, call.keys, tuple(zip(call.terms, map(_direction, call.order), strict=True)), frame
+                )
+                return windows.setdefault(window, _Frames(len(groups) + len(windows), bound, scope, env))
+
+            values[f"$call{number}"] = _in_window(call, frames_of)
+            continue
+        _check_looks_back(call, times)
         frame = _frame(call, env)
         runs = frame.preceding is None and _returns_while_running(call, env)
         frame = RowsFrame(None) if runs else frame
-        frames = groups.setdefault((call.keys, frame, runs), _Frames(len(groups), bound, scope, env, runs=runs))
+        prefix = len(groups) + len(windows)
+        frames = groups.setdefault((call.keys, frame, runs), _Frames(prefix, bound, scope, env, runs=runs))
         values[f"$call{number}"] = frames.lag(call, frame) if call.function == "lag" else frames.value(call, frame)
     node = bound
+    for window, frames in windows.items():
+        by = tuple(columns[name] for name in window.keys)
+        order = tuple(RankOrder(columns[name], *direction) for name, direction in window.terms)
+        node = frames.over(node, window.size, by, order, window.frame)
     for (keys, frame, _), frames in groups.items():
         node = nodes.Over(node, tuple(columns[name] for name in keys), frame, frames.calls)
     running = [(frames, call) for (*_, runs), frames in groups.items() if runs for call in frames.calls]
@@ -248,11 +263,66 @@ def _with_calls(bound: Node, calls: dict[str, _Call], env: Environment) -> tuple
     return node, columns | values
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """One kind of frame of a complete window: its length, partition, terms (falling, NULL first) and frame."""
+
+    size: int
+    keys: tuple[str, ...]
+    terms: tuple[tuple[str, tuple[bool, bool]], ...]
+    frame: PlaceFrame
+
+
+def _direction(term: exp.Expr) -> tuple[bool, bool]:
+    return bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
+
+
+def _in_window(call: _Call, frames_of: Callable[[PlaceFrame], _Frames]) -> Expr:
+    """Return a call over the tuples of a complete window."""
+    span, args = place(call.node), call.over.expressions
+    if not call.order and call.function in (*_BY_PLACE, "lag", "lead"):
+        raise NotSupported(f"{call.function.upper()} OVER needs ORDER BY", span=span, hint=f"write {_IN_WINDOW}")
+    spec = call.node.args.get("spec")
+    if call.function in (*_BY_PLACE, "lag", "lead") and spec is not None:
+        raise NotSupported(f"{call.function.upper()} has no frame", span=span, hint=f"write {_IN_WINDOW}")
+
+    def count(frame: PlaceFrame) -> Expr:
+        return frames_of(frame).count()
+
+    if call.function in _BY_PLACE:
+        wanted = 1 if call.function == "ntile" else 0
+        if len(args) != wanted:
+            raise SyntaxFault(
+                f"{call.function.upper()} takes {wanted or 'no'} argument{'s' * (wanted == 0)}",
+                span=span,
+                hint=f"write {_IN_WINDOW}",
+            )
+        if call.function == "dense_rank":
+            return frames_of(PlaceFrame()).dense_rank()
+        return place_function(call.function, count, _count(args[0], call.node) if args else 0, span)
+    if call.function in ("lag", "lead"):
+        if not 1 <= len(args) <= 3:
+            raise SyntaxFault(f"{call.function.upper()} takes 1 to 3 arguments", span=span, hint="LEAD(x, 1)")
+        places = _count(args[1], call.node) if len(args) > 1 else 1
+        places = -places if call.function == "lag" else places
+        return frames_of(PlaceFrame(places, places)).neighbor(call)
+    frame = window_frame(spec, has_order=bool(call.order), span=span)
+    if call.function == "nth_value":
+        if len(args) != 2:
+            raise SyntaxFault("NTH_VALUE takes a value and a place from 1", span=span, hint="write nth_value(x, 2)")
+        nth = _count(args[1], call.node)
+        if nth < 1:
+            raise SyntaxFault("the place of NTH_VALUE is at least 1", span=span, hint="write nth_value(x, 2)")
+        return frames_of(PlaceFrame(frame.start, frame.end, frame.peers, nth)).nth(call)
+    return frames_of(frame).of_window(call)
+
+
 class _Frames:
     """The aggregates of frames of one kind."""
 
     def __init__(self, number: int, bound: Node, scope: Scope, env: Environment, *, runs: bool = False) -> None:
         self._prefix, self._env, self._scope, self._runs = f"$over{number}_", env, scope, runs
+        self._ranks = False
         self._grouping = Grouping(exp.Select(expressions=[]), Source(bound, scope, None, (), False), env)
 
     @property
@@ -266,36 +336,62 @@ class _Frames:
             for call in self._made
         )
 
+    def over(
+        self, node: Node, size: int, by: tuple[Expr, ...], order: tuple[RankOrder, ...], frame: PlaceFrame
+    ) -> Node:
+        """Put the aggregates of complete windows on a plan."""
+        if self._ranks:
+            node = nodes.Rank(node, size, by, order, "dense_rank", f"{self._prefix}rank")
+        return nodes.WindowOver(node, size, by, order, frame, self.calls) if self.calls else node
+
+    def count(self) -> Expr:
+        """Return the number of tuples of a frame."""
+        return self._column(exp.Anonymous(this="count", expressions=[exp.Star()]))
+
+    def dense_rank(self) -> Expr:
+        """Return the number of different places up to that of a tuple."""
+        self._ranks = True
+        return Column(f"{self._prefix}rank", Type.BIGINT)
+
+    def neighbor(self, call: _Call) -> Expr:
+        """Return the value of a frame of one tuple, or the default if there is none."""
+        return self._first(call, 1)
+
+    def nth(self, call: _Call) -> Expr:
+        """Return the value of a frame of one tuple; NULL if there is none."""
+        return self._column(exp.Anonymous(this="first", expressions=call.over.expressions[:1]))
+
+    def of_window(self, call: _Call) -> Expr:
+        """Return the aggregate of a frame of a complete window."""
+        return self._expression(self._written(call))
+
     def lag(self, call: _Call, frame: Frame) -> Expr:
         """Return the first value of a frame that has all its tuples, or the default."""
+        return self._first(call, (frame.preceding or 0) + 1)
+
+    def _first(self, call: _Call, count: int) -> Expr:
+        """Return the first value of a frame that has so many tuples, or the default."""
         args = call.over.expressions
         value: Expr = self._column(exp.Anonymous(this="first", expressions=args[:1]))
         counted = self._column(exp.Anonymous(this="count", expressions=[exp.Star()]))
         default: Expr | None = None
         if len(args) > 2:
-            given = ExpressionBinder(self._scope, self._env.catalog, "in LAG").bind(args[2])
+            name = call.function.upper()
+            given = ExpressionBinder(self._scope, self._env.catalog, f"in {name}").bind(args[2])
             both = unify([value, given])
             if both is None:
                 raise TypeFault(
-                    f"LAG of {value.type.value} cannot have the default {given.type.value}",
+                    f"{name} of {value.type.value} cannot have the default {given.type.value}",
                     span=place(call.node),
                     hint="convert one of them with CAST",
                 )
             value, default = both
-        rows = Literal((frame.preceding or 0) + 1, Type.BIGINT)
+        rows = Literal(count, Type.BIGINT)
         return Case(((apply("=", (counted, rows), place(call.node)), value),), default, value.type)
 
     def value(self, call: _Call, frame: Frame) -> Expr:
         """Return the aggregate of a frame."""
-        over = call.over
-        if call.function in _RENAMED:
-            over = exp.Anonymous(this=_RENAMED[call.function], expressions=over.expressions)
-        inner = over.this if isinstance(over, exp.Filter) else over
-        if ExpressionBinder(self._scope, self._env.catalog).aggregate_name(inner) is None:
-            raise NotSupported(
-                f"{call.function.upper()} is not supported with OVER", span=place(call.node), hint=f"write {_FORM}"
-            )
-        value = self._expression(over)
+        value = self._expression(self._written(call))
         if self._runs:
             assert isinstance(value, Column)
             return Column(f"{value.name}_value", value.type)
@@ -307,6 +403,20 @@ class _Frames:
                 hint="write how far it looks back: RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT ROW",
             )
         return value
+
+    def _written(self, call: _Call) -> exp.Expr:
+        """Return the call of the aggregate that a call with OVER stands for."""
+        over = call.over
+        if call.function in _RENAMED:
+            over = exp.Anonymous(this=_RENAMED[call.function], expressions=over.expressions)
+        if call.function == "row_number":
+            over = exp.Anonymous(this="count", expressions=[exp.Star()])
+        inner = over.this if isinstance(over, exp.Filter) else over
+        if ExpressionBinder(self._scope, self._env.catalog).aggregate_name(inner) is None:
+            raise NotSupported(
+                f"{call.function.upper()} is not supported with OVER", span=place(call.node), hint=f"write {_FORM}"
+            )
+        return over
 
     def _column(self, call: exp.Expr) -> Column:
         result = self._expression(call)
@@ -338,8 +448,46 @@ def _returns_while_running(call: _Call, env: Environment) -> bool:
     return True
 
 
+def _looks_back(call: _Call, times: Collection[str]) -> bool:
+    """Return whether a call needs only tuples up to the current one, in the order of time."""
+    spec = call.node.args.get("spec")
+    ahead = spec is not None and (spec.args.get("end_side") is not None or spec.args.get("end") == "UNBOUNDED")
+    return _is_by_time(call, times) and call.function not in (*_BY_PLACE, "lead", "nth_value") and not ahead
+
+
+def _is_by_time(call: _Call, times: Collection[str]) -> bool:
+    return len(call.order) == 1 and not call.order[0].args.get("desc") and call.terms[0] in times
+
+
+def _check_looks_back(call: _Call, times: Collection[str]) -> None:
+    """Refuse a call without a window that is not in the order of time, or looks ahead."""
+    function, span = call.function, place(call.node)
+    if function in _BY_PLACE and not (function == "row_number" and _is_by_time(call, times)):
+        raise unbounded_rank(call.node)
+    if function in ("lead", "nth_value"):
+        raise NotSupported(
+            f"{function.upper()} would have to wait for a later tuple",
+            span=span,
+            hint=f"write LAG, which gives the same pairs when the later tuple comes; or {_IN_WINDOW}",
+        )
+    if len(call.order) != 1 or call.order[0].args.get("desc"):
+        raise NotSupported(
+            f"{function.upper()} OVER needs ORDER BY time, ascending, or a window",
+            span=span,
+            hint=f"write {function}(x) OVER (PARTITION BY id ORDER BY rowtime); or {_IN_WINDOW}",
+        )
+    if not _is_by_time(call, times):
+        raise NotSupported(
+            "OVER must be in the order of time, or of a window",
+            span=place(call.node.args["order"]),
+            hint=f"write {_FORM}; or {_IN_WINDOW}",
+        )
+
+
 def _frame(call: _Call, env: Environment) -> Frame:
     spec = call.node.args.get("spec")
+    if call.function == "row_number":
+        return RowsFrame(None)
     if call.function == "lag":
         if spec is not None or not 1 <= len(call.over.expressions) <= 3:
             raise SyntaxFault("LAG takes 1 to 3 arguments and no frame", span=place(call.node), hint="LAG(x, 1)")
@@ -390,10 +538,10 @@ def _count(node: exp.Expr, call: exp.Expr) -> int:
     return int(node.name)
 
 
-def _check_no_rankings(select: exp.Select) -> None:
+def _check_no_modifiers(select: exp.Select) -> None:
     for item in select.expressions:
         for node in item.find_all(exp.Window):
-            if modifier_of(node.this) is not None or _function(node).lower() in _RANKINGS:
+            if modifier_of(node.this) is not None:
                 raise NotSupported(
                     f"{_function(node).upper()} cannot be mixed with other functions of OVER",
                     span=place(node),

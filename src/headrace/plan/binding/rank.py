@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -20,7 +20,7 @@ from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.span import place
-from headrace.plan.binding.time_columns import time_columns
+from headrace.plan.binding.time_columns import instant_columns, time_columns
 from headrace.plan.binding.window_functions import BOUNDS
 from headrace.plan.nodes import Node
 
@@ -43,7 +43,7 @@ class _Call:
 
 def has_ranks(select: exp.Select) -> bool:
     """Return whether a SELECT ranks its rows."""
-    return bool(_windows(select))
+    return bool(plain_ranks(select))
 
 
 def bind_ranked(select: exp.Select, env: Environment, bind_select: Callable[[exp.Select, Environment], Node]) -> Node:
@@ -51,11 +51,11 @@ def bind_ranked(select: exp.Select, env: Environment, bind_select: Callable[[exp
     if select.args.get("distinct") is not None:
         raise NotSupported(
             "a ranking cannot be combined with DISTINCT",
-            span=place(select.args["distinct"]) or place(_windows(select)[0]),
+            span=place(select.args["distinct"]) or place(plain_ranks(select)[0]),
             hint="write DISTINCT in a sub-query",
         )
     calls: dict[str, _Call] = {}
-    for window in _windows(select):
+    for window in plain_ranks(select):
         calls.setdefault(window.sql(), _call(window, len(calls)))
     ranked: dict[str, tuple[str, _Call]] = {}  # by the placeholder, the name of the column and the ranking
     inner = _without_ranks(select, calls, ranked)
@@ -114,7 +114,7 @@ def _without_ranks(select: exp.Select, calls: Mapping[str, _Call], ranked: dict[
     return inner
 
 
-def _windows(select: exp.Select) -> list[exp.Window]:
+def plain_ranks(select: exp.Select) -> list[exp.Window]:
     """Return the rankings that are columns of a SELECT, or in its QUALIFY."""
     qualify = select.args.get("qualify")
     candidates = [item.unalias() for item in select.expressions]
@@ -149,41 +149,44 @@ def _aliased(expr: exp.Expr, aliases: dict[str, exp.Expr]) -> exp.Expr:
     return expr.copy()
 
 
-def _size(call: _Call, node: Node, select: exp.Select, env: Environment) -> int | None:
-    """Return the window in which tuples are ranked: an instant if the key has the timestamp, or a tumbling window.
+def window_size(
+    window: exp.Window, keys: Iterable[str], node: Node, select: exp.Select, env: Environment
+) -> int | None:
+    """Return the window whose tuples OVER sees: an instant if a key tells instants apart, or a tumbling window.
 
-    None if row numbers follow the time, and no window is needed.
+    None if there is no window that is complete at some time.
     """
-    times = time_columns(node, env)
-    if times & set(call.keys):
+    if instant_columns(node, env) & set(keys):
         return 1
-    items = [from_.this] if (from_ := select.args.get("from_")) is not None else []
-    window = window_call_of(items[0]) if items and not select.args.get("joins") else None
-    named = {key.name.lower() for key in call.node.args.get("partition_by") or [] if isinstance(key, exp.Column)}
-    bracket = window_of(items[0]) if items and not select.args.get("joins") else None
-    if (
-        window is None
-        and isinstance(bracket, RangeClause)
-        and bracket.slide is None
-        and not bracket.per_tuple
-        and not is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
-    ):
-        return bracket.size
-    if (
-        window is not None
-        and window.is_table
-        and isinstance(window.window, RangeClause)
-        and window.window.slide is None
-        and set(BOUNDS) <= named
-    ):
-        return window.window.size
-    terms = call.node.args["order"].expressions
-    if call.function == "row_number" and set(call.terms) <= times and len(terms) == 1 and not terms[0].args.get("desc"):
+    item = from_.this if (from_ := select.args.get("from_")) is not None and not select.args.get("joins") else None
+    if item is None:
         return None
-    is_last = call.function == "row_number" and set(call.terms) <= times and len(terms) == 1
-    raise UnboundedStateFault(
-        f"{call.function.upper()} would have to keep all tuples forever",
-        span=place(call.node),
+    call, bracket = window_call_of(item), window_of(item)
+    if call is None and isinstance(bracket, RangeClause) and bracket.is_tumbling:
+        return None if is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog)) else bracket.size
+    if call is None or not call.is_table or not isinstance(call.window, RangeClause) or not call.window.is_tumbling:
+        return None
+    named = {key.name.lower() for key in window.args.get("partition_by") or [] if isinstance(key, exp.Column)}
+    return call.window.size if named & set(BOUNDS) else None
+
+
+def _size(call: _Call, node: Node, select: exp.Select, env: Environment) -> int | None:
+    """Return the window in which tuples are ranked; None if row numbers follow the time, and no window is needed."""
+    size = window_size(call.node, call.keys, node, select, env)
+    if size is not None:
+        return size
+    terms = call.node.args["order"].expressions
+    is_by_time = call.function == "row_number" and set(call.terms) <= time_columns(node, env) and len(terms) == 1
+    if is_by_time and not terms[0].args.get("desc"):
+        return None
+    raise unbounded_rank(call.node, is_last=is_by_time)
+
+
+def unbounded_rank(window: exp.Window, *, is_last: bool = False) -> UnboundedStateFault:
+    """Return the error for a ranking without a window."""
+    return UnboundedStateFault(
+        f"{window.this.name.upper()} would have to keep all tuples forever",
+        span=place(window),
         hint=_LAST if is_last else _UNBOUNDED,
     )
 

@@ -32,7 +32,9 @@ _WINDOW = ("window", "window_call")
 
 def with_stream_memberships(select: exp.Select, env: Environment) -> exp.Select:
     """Return the SELECT with each (NOT) EXISTS and IN over a stream, a condition of its own, as a join in FROM."""
-    if env.on_tables or not any(_is_test(part, env) for part in (*_conditions(select), *_semi_joins(select))):
+    if env.on_tables or select.args.get("from_") is None:
+        return select
+    if not any(_is_test(part, env) for part in (*_conditions(select), *_semi_joins(select))):
         return select
     select = select.copy()
     tests = [part for part in _conditions(select) if _is_test(part, env)]

@@ -10,6 +10,7 @@ from headrace.language.parser import parse
 from headrace.language.syntax.statements import Select
 from headrace.model.expressions.expression import Call, Column
 from headrace.model.types import Type
+from headrace.model.window import Range
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.scope import ROWTIME
@@ -48,6 +49,7 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             | nodes.Deduplicate()
             | nodes.Over()
             | nodes.Rank()
+            | nodes.WindowOver()
             | nodes.Order()
             | nodes.Limit()
             | nodes.Punctuate()
@@ -66,6 +68,21 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
             return frozenset({"window_end"})
         case nodes.Join() | nodes.MultiJoin() | nodes.Detect() | nodes.Suppress() | nodes.Changes() | nodes.MatchRows():
             return frozenset()
+
+
+def instant_columns(node: Node, env: Environment) -> frozenset[str]:
+    """Return the columns that tell timestamps apart: also the starts of windows, which are all of one length."""
+    match node:
+        case nodes.Project(input=below, columns=columns):
+            known = instant_columns(below, env)
+            of_time = time_columns(node, env)
+            return of_time | {name for name, expr in columns if isinstance(expr, Column) and expr.name in known}
+        case nodes.Filter() | nodes.Over() | nodes.Rank() | nodes.WindowOver():
+            return instant_columns(node.input, env)
+        case nodes.Aggregate(window=Range()):
+            return frozenset({"window_start", "window_end"})
+        case _:
+            return time_columns(node, env)
 
 
 def _of_query(stand_in: nodes.Scan, env: Environment) -> frozenset[str]:

@@ -14,7 +14,7 @@ from headrace.plan.binding.aggregate import is_grouped
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Scope
-from headrace.plan.binding.limit import count_of, has_limit
+from headrace.plan.binding.limit import count_of, has_limit, offset_of
 from headrace.plan.binding.rank import bind_ranked, has_ranks
 from headrace.plan.binding.span import place
 from headrace.plan.binding.window_functions import BOUNDS
@@ -44,7 +44,7 @@ def is_top(tree: exp.Expr) -> bool:
 
 def bind_top(tree: exp.Expr, env: Environment, bind_select: Callable[[exp.Select, Environment], Node]) -> Node:
     """Bind the query as one that ranks the rows of each window and keeps the first n."""
-    order, count = tree.args["order"], count_of(tree)
+    order, count, skipped = tree.args["order"], count_of(tree), offset_of(tree)
     first = order.expressions[0]
     if isinstance(first.this, exp.Column) and first.this.name.lower() in _TIMES and len(order.expressions) > 1:
         raise NotSupported(
@@ -56,14 +56,17 @@ def bind_top(tree: exp.Expr, env: Environment, bind_select: Callable[[exp.Select
     keys = _window_keys(select, env)
     ranking = exp.Window(this=exp.Anonymous(this="row_number"), partition_by=keys, order=_with_items(order, select))
     ranking.meta.update(_place_of(order))
-    select.set("qualify", exp.Qualify(this=exp.LTE(this=ranking, expression=exp.Literal.number(count))))
+    kept: exp.Expr = exp.LTE(this=ranking, expression=exp.Literal.number(count + skipped))
+    if skipped:
+        kept = exp.And(this=exp.GT(this=ranking.copy(), expression=exp.Literal.number(skipped)), expression=kept)
+    select.set("qualify", exp.Qualify(this=kept))
     return bind_ranked(select, env, lambda inner, env: _checked(bind_select(inner, env), tree, keys, env))
 
 
 def _alone(tree: exp.Expr) -> exp.Select:
     """Return the query without ORDER BY and LIMIT, in a sub-query if it has other clauses that come before them."""
     inner = tree.copy()
-    for clause in ("order", "limit", "with_"):
+    for clause in ("order", "limit", "offset", "with_"):
         inner.set(clause, None)
     if (
         isinstance(inner, exp.Select)
@@ -87,9 +90,9 @@ def _window_keys(select: exp.Select, env: Environment) -> list[exp.Expr]:
             return [exp.column(name) for name in BOUNDS]
         clause = window_of(item)
         if isinstance(clause, RangeClause):
-            if clause.slide is not None or clause.per_tuple:
+            if not clause.is_tumbling:
                 raise NotSupported(
-                    "ORDER BY with LIMIT over tuples needs a window without SLIDE",
+                    "ORDER BY with LIMIT over tuples needs windows that do not overlap",
                     span=clause.span,
                     hint="leave SLIDE out, or group: GROUP BY item ORDER BY max(price) DESC LIMIT 3",
                 )

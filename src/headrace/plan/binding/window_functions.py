@@ -101,7 +101,7 @@ def check_joined_windows(calls: Sequence[WindowCall | None], are_compared: bool)
 
 def with_bounds(source: Node, call: WindowCall) -> Node:
     """Give each tuple the ends of the tumbling window that it is in."""
-    if not isinstance(call.window, RangeClause) or call.window.slide is not None:
+    if not isinstance(call.window, RangeClause) or not call.window.is_tumbling:
         raise NotSupported(
             f"TABLE({call.function}(...)) needs an aggregate: each tuple is in several windows",
             span=call.span,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from headrace.catalog.definitions import Stream
@@ -16,6 +16,7 @@ from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateQuery, Select
 from headrace.model.page import Page
 from headrace.model.schema import Schema
+from headrace.model.time import SECOND
 from headrace.optimizer.optimizer import optimize
 from headrace.plan.binding.binder import bind
 from headrace.plan.check import check
@@ -28,7 +29,10 @@ from headrace.testing.golden.rows import parse_rows, print_rows, print_value, sc
 from headrace.testing.golden.script import Case, cases, commands_of, write_script
 from headrace.testing.oracle.rows import Row, rows_of
 from headrace.testing.streams import parse_time
+from headrace.testing.watching import until
 
+#: Columns of SHOW STATISTICS that depend on the machine.
+MEASURED = ("queued bytes", "state bytes", "us per tuple")
 #: Further verbs of a script, for one case: each takes the whole command and returns the lines that it prints.
 Verbs = Mapping[str, Callable[[str], list[str]]]
 
@@ -63,11 +67,18 @@ def run_case(
         return runner.output()
 
 
-def run_together(scripts: Sequence[str], session: Session, *, timeout: float | None = None) -> list[str]:
+def run_together(
+    scripts: Sequence[str],
+    session: Session,
+    *,
+    timeout: float | None = None,
+    restart: Callable[[Session], Session] | None = None,
+) -> list[str]:
     """Run the cases of scripts in one session, and return the scripts with what came out.
 
     All statements run first, then all rows are fed. It is for hosts that start slowly. Names must be unique across the
-    scripts; cases marked as local come back as they are.
+    scripts; cases marked as local come back as they are. With `restart`, half of the rows of each stream are fed and
+    processed, the session is given to it, and the one that it returns goes on.
     """
     parsed = [cases(script) for script in scripts]
     runners = {case: _Runner(session) for script in parsed for case in script if not case.is_local}
@@ -78,12 +89,46 @@ def run_together(scripts: Sequence[str], session: Session, *, timeout: float | N
     for case, runner in runners.items():
         for _ in filter(_is_query, statements[case]):
             runner.watch(next(queries))
-    for case, runner in runners.items():
-        for command in commands[case]:
-            if command.startswith("feed "):
-                runner.run(command)
+    feeds = [text.removeprefix("feed ") for texts in commands.values() for text in texts if text.startswith("feed ")]
+    rows = _rows_by_stream(session, feeds)
+    if restart is not None:
+        first = {name: given[: (len(given) + 1) // 2] for name, given in rows.items()}
+        rows = {name: given[len(first[name]) :] for name, given in rows.items()}
+        _push(session, first)
+        until(lambda: _has_read(session, first), timeout or 120.0, session=session)
+        session = restart(session)
+        for runner in runners.values():
+            runner.go_on(session)
+    _push(session, rows)
     session.drain(timeout)
     return [write_script((case, _output_of(case, runners)) for case in script) for script in parsed]
+
+
+def _rows_by_stream(session: Session, feeds: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for text in feeds:
+        name, _, given = text.partition(" ")
+        rows.setdefault(name, []).extend(parse_rows(given, _stream(session, name)))
+    return rows
+
+
+def _push(session: Session, rows: Mapping[str, Sequence[dict[str, Any]]]) -> None:
+    for name, given in rows.items():
+        if given:
+            session.push(name, given)
+
+
+def _has_read(session: Session, rows: Mapping[str, Sequence[dict[str, Any]]]) -> bool:
+    """Return whether all rows were read by a micro-batch that has ended; streams that no query reads are left out."""
+    read = session.statistics().streams
+    return all(read[name].tuples >= len(given) for name, given in rows.items() if name in read)
+
+
+def _stream(session: Session, name: str) -> Stream:
+    stream = session.catalog.find(name)
+    if not isinstance(stream, Stream):
+        raise ValueError(f"{name} is not a stream")
+    return stream
 
 
 def _output_of(case: Case, runners: Mapping[Case, _Runner]) -> Sequence[str] | None:
@@ -130,6 +175,13 @@ class _Runner:
                 self.results.clear()
             case "decide":
                 self.lines += decide(self.session, rest)
+            case "results":
+                self.lines += [f"at {self.clock.now() / SECOND:g}s", *self._delivered()]
+                for rows in self.results.values():
+                    rows.clear()
+            case "statistics":
+                (shown,) = self.session.execute("SHOW STATISTICS")
+                self.lines += _without(shown, MEASURED) if isinstance(shown, Listing) else []
             case "register":
                 self.session.register(rest, _do_nothing)
             case "#":
@@ -145,17 +197,14 @@ class _Runner:
             match outcome:
                 case Started(query=query):
                     self.watch(query)
-                case Listing(columns=columns, rows=rows):
-                    self.lines += [" ".join(columns), *(" ".join(map(print_value, row)) for row in rows)]
+                case Listing():
+                    self.lines += _without(outcome)
                 case Message():
                     pass  # scripts do not print that something was created
 
     def _feed(self, text: str) -> None:
         name, _, rows = text.partition(" ")
-        stream = self.session.catalog.find(name)
-        if not isinstance(stream, Stream):
-            raise ValueError(f"{name} is not a stream")
-        self.session.push(name, parse_rows(rows, stream))
+        self.session.push(name, parse_rows(rows, _stream(self.session, name)))
 
     def _optimize(self, text: str) -> None:
         self.statement = text
@@ -170,6 +219,12 @@ class _Runner:
         self.lines += [*explain(plan).splitlines(), f"=> {rules or 'no rule applies'}"]
         self.lines += explain(steps[-1].plan).splitlines() if rules else []
 
+    def go_on(self, session: Session) -> None:
+        """Collect the results of the same queries in another session."""
+        self.session = session
+        for query in self.results:
+            self.watch(query)
+
     def watch(self, query: str) -> None:
         """Collect the results of a query."""
         rows = self.results.setdefault(query, [])
@@ -183,11 +238,22 @@ class _Runner:
 
     def output(self) -> list[str]:
         """Return the lines printed so far, then the results."""
+        return [*self.lines, *self._delivered()]
+
+    def _delivered(self) -> list[str]:
         several = len(self.results) > 1
-        lines = list(self.lines)
-        for query, rows in self.results.items():
-            lines += [f"{query} {line}" if several else line for line in print_rows(rows, self.schemas.get(query))]
-        return lines
+        return [
+            f"{query} {line}" if several else line
+            for query, rows in self.results.items()
+            for line in print_rows(rows, self.schemas.get(query))
+        ]
+
+
+def _without(listing: Listing, left_out: Collection[str] = ()) -> list[str]:
+    """Return the lines of a listing, without some columns."""
+    kept = [i for i, column in enumerate(listing.columns) if column not in left_out]
+    rows = (" ".join(print_value(row[i]) for i in kept) for row in listing.rows)
+    return [" ".join(listing.columns[i] for i in kept), *rows]
 
 
 def _do_nothing(**arguments: Any) -> None:

@@ -20,6 +20,8 @@ its own. A line that begins with a blank continues the command above it. The fir
     graph                 print the vertices of all running queries, and where they run
     schedule ...          process what was fed, and print in which order the operators run (`order`)
     decide ...            print what the controller decides when a simulated machine gets this load (`load`)
+    results               print the time, and what queries have delivered since the last such command
+    statistics            print SHOW STATISTICS without what depends on the machine: bytes, and the time for a tuple
     # text                a comment; `# local` marks a case that needs the local host
 
 At the end of a case the streams are closed. Result rows are printed in canonical order: by timestamp, then by content.

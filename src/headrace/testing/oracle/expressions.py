@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from headrace.errors import OperatorFault
-from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
+from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Lambda, Literal
 from headrace.model.fold import Fold, FoldDelete, FoldInsert, FoldReturn, FoldStep, FoldUpdate
 from headrace.model.python_function import is_python_function, parse_function
 from headrace.model.python_target import PythonTarget, is_python_target
@@ -23,6 +23,7 @@ from headrace.model.types import ArrayType, DataType, DecimalType, Type, is_nest
 from headrace.model.window import AggregateCall
 from headrace.testing.oracle import decimals
 from headrace.testing.oracle.functions import SCALARS
+from headrace.testing.oracle.nested import HIGHER
 from headrace.testing.oracle.values import compare, convert, identity, lift, sort_key, wrap
 
 
@@ -33,6 +34,11 @@ def value_of(expr: Expr, row: Mapping[str, Any]) -> Any:
             return row[name]
         case Literal(value=value, type=type_):
             return Decimal(value) if isinstance(type_, DecimalType) and isinstance(value, str) else value
+        case Lambda(params=params, body=body):
+            names = [param.name for param in params]
+            return lambda *values: value_of(body, {**row, **dict(zip(names, values, strict=False))})
+        case Call(function=function, args=args, type=type_) if any(isinstance(arg, Lambda) for arg in args):
+            return HIGHER[function]([value_of(arg, row) for arg in args], [arg.type for arg in args], type_)
         case Call(function=function, args=args) if is_python_function(function):
             return _user_function(function, [value_of(arg, row) for arg in args])
         case Call(function=function, args=args, type=type_) if decimals.is_exact(function, type_):

@@ -13,6 +13,7 @@ import json
 import math
 import re
 import string
+import zoneinfo
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -50,6 +51,43 @@ def _inverse(function: Callable[[float], float]) -> Scalar:
         return math.copysign(math.inf, value) if value == 0 else 1 / value
 
     return _real(inverse)
+
+
+def _regexp_extract_all(text: str, pattern: str, group: int = 1) -> list[str]:
+    return ["" if found.group(group) is None else found.group(group) for found in re.finditer(pattern, text)]
+
+
+def _format_number(x: Any, digits: int) -> str | None:
+    if digits < 0:
+        return None
+    if isinstance(x, float) and not math.isfinite(x):
+        return {"inf": "∞", "-inf": "-∞"}.get(str(x), "NaN")
+    digits = min(digits, 340)
+    shortest = f"{decimal.Decimal(repr(x)):,f}" if isinstance(x, float) else f"{x:,}"
+    whole, _, fraction = shortest.partition(".")
+    if len(fraction) > digits:
+        return f"{x:,.{digits}f}"
+    return f"{whole}.{fraction:0<{digits}}" if digits else whole
+
+
+def _zoned(function: Callable[[datetime.datetime, zoneinfo.ZoneInfo], datetime.datetime]) -> Scalar:
+    def zoned(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
+        if any(arg is None for arg in args):
+            return None
+        instant = convert(args[0], types[0], Type.TIMESTAMP)
+        start = datetime.datetime.combine(_EPOCH, datetime.time())
+        moved = function(start + datetime.timedelta(microseconds=instant), zoneinfo.ZoneInfo(args[1]))
+        return (moved - start) // datetime.timedelta(microseconds=1)
+
+    return zoned
+
+
+def _shown_there(instant: datetime.datetime, zone: zoneinfo.ZoneInfo) -> datetime.datetime:
+    return instant.replace(tzinfo=datetime.UTC).astimezone(zone).replace(tzinfo=None)
+
+
+def _instant_there(shown: datetime.datetime, zone: zoneinfo.ZoneInfo) -> datetime.datetime:
+    return shown.replace(tzinfo=zone).astimezone(datetime.UTC).replace(tzinfo=None)
 
 
 def _cbrt(x: float) -> float:
@@ -380,6 +418,10 @@ MORE: dict[str, Scalar] = {
     "hex": _strict(_hex),
     "bin": _strict(lambda x: format(x if x >= 0 else x + 2**64, "b")),
     "regexp_replace": _strict(_regexp_replace),
+    "regexp_extract_all": _strict(_regexp_extract_all),
+    "format_number": _strict(_format_number),
+    "from_utc_timestamp": _zoned(_shown_there),
+    "to_utc_timestamp": _zoned(_instant_there),
     "regexp_count": _strict(lambda s, pattern: len(re.findall(pattern, s))),
     "regexp_substr": _strict(_regexp_substr),
     "initcap": _strict(_initcap),

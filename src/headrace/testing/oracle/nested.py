@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
-from headrace.model.types import ArrayType, DataType, StructType
+from headrace.model.time import DAY
+from headrace.model.types import ArrayType, DataType, StructType, Type
 from headrace.operators.expressions.kernels.nested import json_text, parse_json  # compared with texts elsewhere
 from headrace.testing.oracle.values import identity, lift, sort_key
 
@@ -48,6 +50,24 @@ def _struct(args: Sequence[Any], types: Sequence[DataType], result: DataType) ->
 
 def _map(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
     return None if None in args[::2] else dict(zip(args[::2], args[1::2], strict=True))
+
+
+def _sequence(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
+    assert isinstance(result, ArrayType)
+    if any(arg is None for arg in args):
+        return None
+    first, last = args[0], args[1]
+    unit = DAY if result.element in (Type.DATE, Type.TIMESTAMP) else 1
+    step = args[2] if len(args) == 3 else unit if first <= last else -unit
+    if result.element is Type.DATE:
+        if step % DAY:
+            return None
+        step //= DAY
+    if first == last:
+        return [first]
+    if step == 0 or (last - first) * step < 0 or (last - first) // step >= 100_000:
+        return None
+    return [first + step * place for place in range((last - first) // step + 1)]
 
 
 def _contains(held: list[Any], wanted: Any) -> bool | None:
@@ -141,6 +161,44 @@ def _split(text: str, pattern: str, limit: int = -1) -> list[str]:
     return pieces
 
 
+def _transformed(held: list[Any], change: Callable[..., Any]) -> list[Any]:
+    return [change(value, place) for place, value in enumerate(held)]
+
+
+def _all_of(answers: Sequence[bool | None]) -> bool | None:
+    return False if False in answers else None if None in answers else True
+
+
+def _any_of(answers: Sequence[bool | None]) -> bool | None:
+    return True if True in answers else None if None in answers else False
+
+
+def _aggregated(args: Sequence[Any], types: Sequence[DataType], result: DataType) -> Any:
+    if args[0] is None:
+        return None
+    merged = args[1]
+    for value in args[0]:
+        merged = args[2](merged, value)
+    return args[3](merged) if len(args) == 4 else merged
+
+
+def _with_keys(held: dict[Any, Any], change: Callable[..., Any]) -> Any:
+    keys = [change(key, value) for key, value in held.items()]
+    return None if None in keys else dict(zip(keys, held.values(), strict=True))
+
+
+#: Those that take functions, which are given as Python has them.
+HIGHER: dict[str, Scalar] = {
+    "transform": _strict(_transformed),
+    "filter": _strict(lambda held, holds: [v for place, v in enumerate(held) if holds(v, place) is True]),
+    "exists": _strict(lambda held, holds: _any_of([holds(value) for value in held])),
+    "forall": _strict(lambda held, holds: _all_of([holds(value) for value in held])),
+    "aggregate": _aggregated,
+    "zip_with": _strict(lambda a, b, pair: [pair(x, y) for x, y in zip_longest(a, b)]),
+    "map_filter": _strict(lambda held, holds: {k: v for k, v in held.items() if holds(k, v) is True}),
+    "transform_values": _strict(lambda held, change: {k: change(k, v) for k, v in held.items()}),
+    "transform_keys": _strict(_with_keys),
+}
 NESTED: dict[str, Scalar] = {
     "map_from_arrays": _strict(_from_arrays),
     "array_append": _append,
@@ -168,6 +226,8 @@ NESTED: dict[str, Scalar] = {
     "array_max": _extreme(-1),
     "array_join": _strict(_join),
     "slice": _strict(_slice),
+    "sequence": _sequence,
+    "map_concat": _strict(lambda *held: dict(pair for one in held for pair in one.items())),
     "map_keys": _strict(list),
     "map_values": _strict(lambda held: list(held.values())),
     "to_json": _to_json,

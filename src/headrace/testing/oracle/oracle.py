@@ -22,7 +22,7 @@ from headrace.testing.oracle.events import detect
 from headrace.testing.oracle.expressions import aggregate_of, value_of
 from headrace.testing.oracle.matches import match_rows
 from headrace.testing.oracle.partitions import deduplicate, over
-from headrace.testing.oracle.rank import rank
+from headrace.testing.oracle.rank import rank, window_over
 from headrace.testing.oracle.rows import Row, as_multiset, ordered, rows_of, split_late
 from headrace.testing.oracle.suppress import suppress
 from headrace.testing.oracle.values import compare, identity, lift, plain
@@ -87,6 +87,8 @@ def _rows(node: Node, streams: Mapping[str, Sequence[Row]], tables: Tables) -> l
             return match_rows(node, _rows(source, streams, tables))
         case nodes.Rank(input=source):
             return rank(node, _rows(source, streams, tables))
+        case nodes.WindowOver(input=source):
+            return window_over(node, _rows(source, streams, tables))
         case nodes.Suppress(input=source):
             return suppress(node, _rows(source, streams, tables))
         case nodes.Detect(parts=sources):

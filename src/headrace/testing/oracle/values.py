@@ -133,6 +133,8 @@ def convert(value: Any, have: DataType, want: DataType) -> Any:
             return value if have.is_integer else None
         case Type.BINARY:
             return value.encode() if have is Type.STRING else None
+        case ArrayType(element=element) if isinstance(have, ArrayType):
+            return [convert(item, have.element, element) for item in value]
         case Type.NULL | ArrayType() | MapType() | StructType():
             return None
 

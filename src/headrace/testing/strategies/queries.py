@@ -338,6 +338,48 @@ def overs(draw: DrawFn) -> str:
 
 
 @st.composite
+def window_overs(draw: DrawFn) -> str:
+    """Draw values of the tuples, or of the results, of each complete window, perhaps with a condition on them."""
+    stream = draw(st.sampled_from(STREAMS))
+    frame = draw(
+        st.sampled_from(
+            [
+                "",
+                " ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING",
+                " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+                " ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING",
+                " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+                " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+                " RANGE BETWEEN CURRENT ROW AND CURRENT ROW",
+            ]
+        )
+    )
+    function = draw(
+        st.sampled_from(
+            ["sum(n)", "count(*)", "max(n)", "last_value(n)", "avg(n) FILTER (WHERE n > 2)", "nth_value(n, 2)"]
+        )
+    )
+    order = draw(st.sampled_from(["n, c", "n DESC, c", "c NULLS LAST, n"]))
+    place = draw(
+        st.sampled_from(["lead(n, 2, 0)", "lag(n)", "ntile(2)", "percent_rank()", "cume_dist()", "1 + rank()"])
+    )
+    span = draw(st.integers(1, 6))
+    qualify = draw(st.sampled_from(["", " QUALIFY v > 1"]))
+    if draw(st.booleans()):
+        by = draw(st.sampled_from(["window_end", "window_start", "window_end, n"]))
+        source = f"(SELECT item, n, count(*) AS c, window_start, window_end FROM {stream.name} [RANGE {span} SECONDS] "
+        source += "GROUP BY item, n) AS w"
+    else:
+        by = draw(st.sampled_from(["item", "n"]))
+        source = f"(SELECT item, n, n % 2 AS c FROM {stream.name}) [RANGE {span} SECONDS] AS w"
+    whole = draw(
+        st.sampled_from([f"{function} OVER (PARTITION BY {by})", f"{place} OVER (PARTITION BY {by} ORDER BY {order})"])
+    )
+    framed = f"{function} OVER (PARTITION BY {by} ORDER BY {order}{frame})"
+    return f"SELECT item, n, c, {framed} AS v, {whole} AS x FROM {source}{qualify}"
+
+
+@st.composite
 def matches(draw: DrawFn) -> str:
     """Draw a row pattern with quantifiers and conditions on the row, the row before, other variables and aggregates."""
     stream = draw(st.sampled_from(STREAMS))

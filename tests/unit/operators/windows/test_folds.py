@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,8 +17,10 @@ from headrace.model.expressions.expression import TRUE, Column
 from headrace.model.fold import STEP_FUNCTIONS
 from headrace.model.types import ArrayType
 from headrace.model.window import AggregateCall
+from headrace.operators.windows.fold_code import code_of
 from headrace.operators.windows.fold_functions import KNOWN
-from headrace.operators.windows.folds import code_of
+from headrace.operators.windows.fold_vectors import vectors_of
+from headrace.operators.windows.folds import fold_lists
 from headrace.plan.binding.fold import fold_of
 from headrace.plan.binding.fold_calls import compiled, hoisted
 from headrace.testing.oracle.expressions import folded, value_of
@@ -98,6 +101,78 @@ def test_code_agrees_with_the_oracle_however_tuples_are_cut(body: str, rows: lis
         _, later = code.run(state, tuples[cut:])
         returned = returned + later
     assert [list(map(_key, result)) for result in returned] == [list(map(_key, r)) for r in expected[:-1]]
+
+
+_PLAIN = ("t", "u", "x", "y", "1", "-2", "2.5")
+_CLEAR = ("t < x", "u >= t", "y = t", "NOT (t > u)", "x > 1 AND t < 3", "t > 0 OR y <> u", "t <= y")
+
+
+@st.composite
+def bodies_of_numbers(draw: st.DrawFn) -> str:
+    """Draw an aggregate whose values are never NULL, so that many groups can take a step together."""
+
+    def number(depth: int = 2, *, state: bool = True) -> str:
+        if depth == 0 or draw(st.integers(0, 2)) == 0:
+            return draw(st.sampled_from([atom for atom in _PLAIN if state or atom not in ("t", "u")]))
+        shapes = ["({} + {})", "({} - {})", "({} * {})", "greatest({}, {})", "least({}, {})", "abs({} - -({}))"]
+        if state:
+            shapes.append("CASE WHEN " + draw(st.sampled_from(_CLEAR)) + " THEN {} ELSE {} END")
+        return draw(st.sampled_from(shapes)).format(number(depth - 1, state=state), number(depth - 1, state=state))
+
+    sets = draw(st.sampled_from([f"t = {number()}", f"u = {number()}, t = {number()}", "t = u, u = t"]))
+    where = draw(st.sampled_from(["", *(f" WHERE {condition}" for condition in _CLEAR)]))
+    return f"""CREATE AGGREGATE f(x INT, y DOUBLE) RETURNS DOUBLE {{ TABLE state(t DOUBLE, u DOUBLE, n BIGINT);
+      INITIALIZE: INSERT INTO state VALUES ({number(state=False)}, {number(state=False)}, x * 4611686018427387904);
+      ITERATE: UPDATE state SET {sets}{where}; UPDATE state SET n = n * 3 + x WHERE {draw(st.sampled_from(_CLEAR))};
+      TERMINATE: INSERT INTO RETURN SELECT t FROM state; INSERT INTO RETURN SELECT u FROM state WHERE n > 0;
+        INSERT INTO RETURN SELECT n % 1000 FROM state;
+    }}"""
+
+
+_TIMED = st.lists(st.tuples(st.integers(0, 4), _VALUES), max_size=9)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=60)
+@given(body=bodies_of_numbers(), groups=st.lists(_TIMED, min_size=1, max_size=5))
+def test_groups_that_take_steps_together_return_what_each_returns_alone(
+    body: str, groups: list[list[tuple[int, tuple[int, float]]]]
+) -> None:
+    call, count = defined(body)
+    assert call.fold is not None
+    assert vectors_of(call.fold, (False,) * count) is not None
+    given_ = [_arguments(call, [{"x": x, "y": y} for _, (x, y) in group]) for group in groups]
+    frame = pl.DataFrame({"ts": [[ts for ts, _ in group] for group in groups]}, schema={"ts": pl.List(pl.Int64)})
+    types = [pl.List(expr.type.polars) for expr in call.more]
+    lists = [pl.Series(f"v{i}", [[row[i] for row in rows] for rows in given_], type_) for i, type_ in enumerate(types)]
+    together, alone = (
+        [list(map(_key, result)) for result in fold_lists([frame["ts"], *lists], call.fold, least)]
+        for least in (2, 1000)
+    )
+    assert together == alone
+    in_order = [
+        [row for _, row in sorted(zip(frame["ts"][i].to_list(), rows, strict=True), key=_place)]
+        for i, rows in enumerate(given_)
+    ]
+    expected = [[value for result in folded(call, rows) for value in result] if rows else [] for rows in in_order]
+    assert alone == [list(map(_key, result)) for result in expected]
+
+
+def _place(timed: tuple[int, tuple[Any, ...]]) -> Any:
+    ts, row = timed
+    return ts, [(value != value, 0 if value != value else value) for value in row]
+
+
+def test_steps_that_may_meet_null_or_keep_several_rows_take_single_groups() -> None:
+    for body in (
+        "TABLE state(t DOUBLE); INITIALIZE: INSERT INTO state VALUES (x); ITERATE: UPDATE state SET t = t / x;",
+        "TABLE state(t STRING); INITIALIZE: INSERT INTO state VALUES ('a'); ITERATE: UPDATE state SET t = t || 'a';",
+        "TABLE state(t DOUBLE); INITIALIZE: INSERT INTO state VALUES (x); ITERATE: INSERT INTO state VALUES (x);",
+    ):
+        last = "TERMINATE: INSERT INTO RETURN SELECT 1.0 FROM state;"
+        call, count = defined(f"CREATE AGGREGATE f(x DOUBLE) RETURNS DOUBLE {{ {body} {last} }}")
+        assert call.fold is not None
+        assert vectors_of(call.fold, (False,) * count) is None
 
 
 _EXTREMES = ["max", "min"]

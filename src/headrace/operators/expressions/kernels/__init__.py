@@ -36,7 +36,7 @@ REPEATING = frozenset(
     {
         *("in", "nullif", "greatest", "/", "%", "div", "ln", "log10", "log2"),
         *("log", "log1p", "pmod", "factorial", "nanvl", "cot", "sec", "csc"),
-        *("substring", "left", "right", "replace", "position", "split_part", "regexp_extract"),
+        *("substring", "left", "right", "replace", "position", "split_part", "regexp_extract", "to_utc_timestamp"),
     }
 )
 

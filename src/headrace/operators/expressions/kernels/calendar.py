@@ -9,7 +9,7 @@ import math
 import numpy as np
 import polars as pl
 
-from headrace.model.expressions.constants import weekday
+from headrace.model.expressions.constants import weekday, zone
 from headrace.model.time import DAY, SECOND
 from headrace.model.types import Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, each
@@ -97,6 +97,28 @@ def _make_timestamp(year: int, month: int, day: int, hour: int, minute: int, sec
     return date * DAY + (hour * 60 + minute) * 60 * SECOND + round(second * SECOND)
 
 
+def _from_utc(args: Arguments) -> pl.Expr:
+    name = args.text(1)
+    if name is None:
+        return args.null()
+    utc = args.get(0, Type.TIMESTAMP).dt.replace_time_zone("UTC")
+    return utc.dt.convert_time_zone(zone(name)).dt.replace_time_zone(None)
+
+
+def _to_utc(args: Arguments) -> pl.Expr:
+    """Return the instant: the earlier of two; a time that a clock leaves out counts from the day before."""
+    name = args.text(1)
+    if name is None:
+        return args.null()
+    shown, there, day = args.get(0, Type.TIMESTAMP), zone(name), pl.duration(days=1)
+
+    def instant(local: pl.Expr) -> pl.Expr:
+        zoned = local.dt.replace_time_zone(there, ambiguous="earliest", non_existent="null")
+        return zoned.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+
+    return pl.coalesce(instant(shown), instant(shown - day) + day)
+
+
 CALENDAR: dict[str, Kernel] = {
     "add_months": _add_months,
     "months_between": _months_between_kernel,
@@ -108,6 +130,8 @@ CALENDAR: dict[str, Kernel] = {
     "make_timestamp": lambda args: each(
         _make_timestamp, args, [Type.BIGINT, Type.BIGINT, Type.BIGINT, Type.BIGINT, Type.BIGINT, Type.DOUBLE]
     ),
+    "from_utc_timestamp": _from_utc,
+    "to_utc_timestamp": _to_utc,
     "weekday": lambda args: (args.get(0, Type.DATE).cast(pl.Int64) + 3) % 7,
     "yearofweek": lambda args: args.get(0, Type.DATE).dt.iso_year().cast(pl.Int64),
     "unix_date": lambda args: args.get(0, Type.DATE).cast(pl.Int32).cast(pl.Int64),

@@ -37,6 +37,8 @@ def convert(x: pl.Expr, source: DataType, target: DataType) -> pl.Expr:
         return x
     if source is Type.NULL:
         return x.cast(target.polars)
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return x.list.eval(convert(pl.element(), source.element, target.element))
     match target:
         case Type.STRING:
             return _to_string(x, source)

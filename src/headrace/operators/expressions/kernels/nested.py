@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from headrace.model.limits import SEQUENCE
 from headrace.model.nested_values import json_of, shaped
+from headrace.model.time import DAY
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type, is_nested
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, Rows, rows
 
@@ -61,6 +63,45 @@ def _map(*values: Any) -> dict[Any, Any] | None:
 
 def _map_from_arrays(keys: list[Any], values: list[Any]) -> dict[Any, Any] | None:
     return None if len(keys) != len(values) or None in keys else dict(zip(keys, values, strict=True))
+
+
+def _map_concat(*maps: dict[Any, Any]) -> dict[Any, Any]:
+    return {key: value for held in maps for key, value in held.items()}
+
+
+def _sequence(args: Arguments) -> pl.Expr:
+    """Return the numbers, days or instants from one to another."""
+    assert isinstance(args.call.type, ArrayType)
+    element = args.call.type.element
+    usual = 1 if element is Type.BIGINT else DAY
+    part = DAY if element is Type.DATE else 1  # of a step, in units of the elements
+
+    def apply(held: pl.Series) -> pl.Series:
+        ends = [held.struct.field(str(i)).to_physical().to_list() for i in range(2)]
+        steps = held.struct.field("2").to_physical().to_list() if len(args) == 3 else [None] * len(held)
+        values = [
+            None
+            if first is None or last is None or (step is None and len(args) == 3)
+            else steps_between(first, last, (usual if first <= last else -usual) if step is None else step, part)
+            for first, last, step in zip(*ends, steps, strict=True)
+        ]
+        physical = pl.List(pl.Int32() if element is Type.DATE else pl.Int64())
+        return pl.Series(values, dtype=physical).cast(args.call.type.polars)
+
+    columns = [args.get(i, element).alias(str(i)) for i in range(2)]
+    if len(args) == 3:
+        columns.append(args.compiled[2].alias("2"))
+    return pl.struct(columns).map_batches(apply, return_dtype=args.call.type.polars, is_elementwise=True)
+
+
+def steps_between(first: int, last: int, step: int, part: int) -> list[int] | None:
+    """Return the numbers from `first` to `last`; None if the step does not lead there, or leads to too many."""
+    if step % part or (first != last and (step == 0 or (last > first) != (step > 0))):
+        return None
+    step = step // part or 1
+    if abs(last - first) // abs(step) >= SEQUENCE:
+        return None
+    return list(range(first, last + (1 if step > 0 else -1), step))
 
 
 def _cut(values: list[Any], start: int, length: int) -> list[Any] | None:
@@ -252,6 +293,8 @@ NESTED: dict[str, Kernel] = {
     "array_join": _rows(_join),
     "slice": _rows(_cut),
     "flatten": _rows(_flat),
+    "sequence": _sequence,
+    "map_concat": _rows(_map_concat),
     "map_keys": _of_array(lambda x: x.map.keys()),
     "map_values": _of_array(lambda x: x.map.values()),
     "map_contains_key": _rows(lambda values, key: key in values),

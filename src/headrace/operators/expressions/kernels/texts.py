@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import re
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+
 import polars as pl
 
 from headrace.model.expressions.regular_expressions import check_pattern, reference
 from headrace.model.types import Type
-from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, each
+from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, each, rows
 from headrace.operators.expressions.kernels.patterns import checked
+
+#: Digits after the point that Java writes at most.
+_DIGITS = 340
 
 
 def _initcap(text: str) -> str:
@@ -105,6 +112,31 @@ def _regexp_substr(args: Arguments) -> pl.Expr:
     return args.null() if pattern is None else args.get(0, Type.STRING).str.extract(pattern, 0)
 
 
+def _regexp_extract_all(args: Arguments) -> pl.Expr:
+    pattern, group = args.text(1), 1 if len(args) == 2 else args.number(2)
+    if pattern is None or group is None:
+        return args.null()
+    search = re.compile(pattern)
+    return rows(lambda text, *_: [found[group] or "" for found in search.finditer(text)], args)
+
+
+def _format_number(args: Arguments) -> pl.Expr:
+    digits = args.number(1)
+    if digits is None or digits < 0:
+        return args.null()
+    return rows(lambda value, _: format_number(value, min(digits, _DIGITS)), args)
+
+
+def format_number(value: int | float | Decimal, digits: int) -> str:
+    """Write a number as Java's DecimalFormat does: its shortest digits, unless more than so many are rounded."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    shortest = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    exponent = shortest.as_tuple().exponent
+    exact = Decimal(value) if isinstance(exponent, int) and -exponent > digits else shortest
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN, Context(prec=800)):,f}"
+
+
 TEXTS: dict[str, Kernel] = {
     "initcap": lambda args: each(_initcap, args, [Type.STRING]),
     "ascii": lambda args: each(lambda text: ord(text[0]) if text else 0, args, [Type.STRING]),
@@ -118,6 +150,8 @@ TEXTS: dict[str, Kernel] = {
     "bit_length": lambda args: args.get(0, Type.BINARY).bin.size().cast(pl.Int64) * 8,
     "octet_length": lambda args: args.get(0, Type.BINARY).bin.size().cast(pl.Int64),
     "regexp_replace": _regexp_replace,
+    "regexp_extract_all": _regexp_extract_all,
+    "format_number": _format_number,
     "regexp_count": _regexp_count,
     "regexp_substr": _regexp_substr,
 }

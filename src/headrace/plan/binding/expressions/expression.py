@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Function
-from headrace.errors import NotSupported, Span, SyntaxFault, TypeFault
+from headrace.errors import NotSupported, QueryError, Span, SyntaxFault, TypeFault
 from headrace.language import other_systems
 from headrace.language.names import DECIMAL_NAMES, DEFAULT_DECIMAL, TYPE_NAMES, decimal_type, did_you_mean
 from headrace.language.reader import no_type
 from headrace.language.size import terms_of
 from headrace.language.syntax.clauses import ImputeClause, impute_of
 from headrace.language.type_text import NESTED_NAMES, read_type
-from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Call, Case, Expr, Literal, chain
+from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Call, Case, Column, Expr, Literal, chain
 from headrace.model.expressions.functions import AGGREGATES, OTHER_AGGREGATES
 from headrace.model.python_function import function_name
 from headrace.model.time import parse_duration
 from headrace.model.types import DataType, DecimalType, Type, common_type
 from headrace.plan.binding.expressions.coerce import check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
-from headrace.plan.binding.expressions.nested import CONSTRUCTORS, construct, field, item, type_text
+from headrace.plan.binding.expressions.lambdas import HIGHER_NAMES, bind_higher
+from headrace.plan.binding.expressions.nested import CONSTRUCTORS, construct, item, type_text
+from headrace.plan.binding.expressions.nested import field as field_of
 from headrace.plan.binding.expressions.scope import Scope
 from headrace.plan.binding.expressions.time_units import shifted, unit_of
 from headrace.plan.binding.modifier import refuse_modifier
@@ -60,6 +62,7 @@ class ExpressionBinder:
     impute: Callable[[ImputeClause], Expr] | None = None
     modify: Callable[[exp.Expr], Expr | None] | None = None
     member: Callable[[exp.In | exp.Exists | exp.Subquery], Expr] | None = None
+    params: Mapping[str, Column] = field(default_factory=dict)
 
     def predicate(self, node: exp.Expr) -> Expr:
         """Bind a condition."""
@@ -80,6 +83,11 @@ class ExpressionBinder:
                 return self.scope.column(node) if expr is None else expr
             case exp.Literal() | exp.Boolean() | exp.Null() | exp.Interval():
                 return _literal(node)
+            case exp.HexString():  # X'F' is one byte
+                digits = Literal(node.name.zfill(len(node.name) + len(node.name) % 2), Type.STRING)
+                return apply("unhex", (digits,), place(node))
+            case exp.Identifier() if node.name.lower() in self.params:
+                return self.params[node.name.lower()]
             case exp.Not():
                 return apply("not", (self.predicate(node.this),), place(node))
             case exp.Neg():
@@ -104,7 +112,7 @@ class ExpressionBinder:
             case exp.Cast():
                 return self._cast(node)
             case exp.Dot(expression=exp.Identifier() as name):
-                return field(self.bind(node.this), name.name, place(name) or place(node))
+                return field_of(self.bind(node.this), name.name, place(name) or place(node))
             case exp.Bracket():
                 return self._item(node)
             case exp.Array():
@@ -335,11 +343,19 @@ class ExpressionBinder:
                 span=place(node),
                 hint=did_you_mean(node.name, AGGREGATES),
             )
+        if any(isinstance(arg, exp.Lambda) for arg in node.expressions) or (
+            node.name.lower() in HIGHER_NAMES and self.catalog.function(node.name) is None
+        ):
+            return bind_higher(node, self.bind, self._body)
         if node.name.lower() in CONSTRUCTORS and self.catalog.function(node.name) is None:
             parts = [arg.this if isinstance(arg, exp.Alias) else arg for arg in node.expressions]
             return construct(node.name.lower(), [self.bind(arg) for arg in parts], node.expressions, place(node))
         if any(isinstance(arg, exp.Alias) for arg in node.expressions):
-            raise SyntaxFault(f"the arguments of {node.name} cannot have names", span=place(node))
+            raise SyntaxFault(
+                f"the arguments of {node.name} cannot have names",
+                span=place(node),
+                hint=other_systems.FUNCTIONS.get(node.name.lower()),
+            )
         unit = unit_of(node.name, [_word(arg) for arg in node.expressions], place(node))
         if unit is not None:
             args = [self.bind(arg) for arg in node.expressions[1:]]
@@ -347,7 +363,30 @@ class ExpressionBinder:
         own = self.catalog.function(node.name)
         if own is not None:
             return _own_call(own, [self.bind(arg) for arg in node.expressions], place(node))
-        return call(node.name, [self.bind(arg) for arg in node.expressions], place(node))
+        return call(node.name, self._arguments(node), place(node))
+
+    def _arguments(self, node: exp.Anonymous) -> list[Expr]:
+        """Bind the arguments of a function; if it is one of another system, they may be words, as it has them."""
+        try:
+            return [self.bind(arg) for arg in node.expressions]
+        except QueryError as error:
+            elsewhere = other_systems.FUNCTIONS.get(node.name.lower())
+            if elsewhere is None:
+                raise
+            raise NotSupported(f"function {node.name!r} is not supported", span=place(node), hint=elsewhere) from error
+
+    def _body(self, node: exp.Expr, params: Mapping[str, Column]) -> Expr:
+        """Bind the body of a lambda, which may read columns and the parameters of lambdas around it."""
+        inner = replace(
+            self,
+            where="in a lambda",
+            collect=None,
+            impute=None,
+            modify=None,
+            member=None,
+            params={**self.params, **params},
+        )
+        return inner.bind(node)
 
     def _item(self, node: exp.Bracket) -> Expr:
         """Bind x[i], and MAP['a', 1] of Flink."""
@@ -441,7 +480,10 @@ def _literal(node: exp.Literal | exp.Boolean | exp.Null | exp.Interval) -> Expr:
 def _number(node: exp.Literal) -> Expr:
     text = node.name
     if not text.isdigit():
-        return Literal(float(text), Type.DOUBLE)
+        try:
+            return Literal(float(text), Type.DOUBLE)
+        except ValueError:  # such as 0.35E
+            raise SyntaxFault(f"{text!r} is no number", span=place(node)) from None
     value = int(text)
     if value >= 2**63:
         raise TypeFault(f"{text} does not fit into BIGINT", span=place(node), hint=f"write {text}.0 for a DOUBLE")
@@ -465,7 +507,7 @@ def _interval(node: exp.Interval) -> Expr:
         raise NotSupported(
             "INTERVAL cannot be in months or years, which have no fixed length",
             span=place(node),
-            hint="write days or weeks",
+            hint="write days or weeks; add_months(d, 1) gives the day a month later",
         )
     try:
         span = parse_duration(f"{text} {unit.name}" if unit is not None else text)
@@ -495,4 +537,5 @@ def _refuse(node: exp.Expr) -> NoReturn:
             hint = other_systems.FUNCTIONS[function.name.lower()]
             raise NotSupported(f"function {function.name!r} is not supported", span=place(function), hint=hint)
     name = node.key.replace("_", " ").upper()
-    raise NotSupported(f"{name} is not supported", span=span, hint=other_systems.EXPRESSIONS.get(name))
+    shown = other_systems.WRITTEN.get(name, name)
+    raise NotSupported(f"{shown} is not supported", span=span, hint=other_systems.EXPRESSIONS.get(name))

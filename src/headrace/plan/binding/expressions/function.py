@@ -44,6 +44,7 @@ _CONSTANT = {
     "repeat": (1,), "translate": (1, 2), "concat_ws": (0,), "regexp_replace": (1, 2), "regexp_count": (1,),
     "regexp_substr": (1,), "sha2": (1,), "get_json_object": (1,), "next_day": (1,), "date_format": (1,),
     "parse_timestamp": (1,), "parse_date": (1,), "encode": (1,), "decode": (1,), "split": (1, 2),
+    "regexp_extract_all": (1, 2), "format_number": (1,), "from_utc_timestamp": (1,), "to_utc_timestamp": (1,),
 }  # fmt: skip
 _UNIT_NAMES = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
 _TRUNCATIONS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
@@ -367,6 +368,16 @@ def _instant_of(args: tuple[Expr, ...]) -> Expr | None:
     return apply(function, args[:1], None, written="to_timestamp_ltz")
 
 
+def _days_later(args: tuple[Expr, ...]) -> Expr | None:
+    """Refuse an INTERVAL of date_add and date_sub, which take a number of days."""
+    if len(args) == 2 and args[1].type is Type.INTERVAL:
+        raise TypeFault(
+            "date_add and date_sub take a number of days, not an INTERVAL",
+            hint="write t + INTERVAL 1 DAY, t - INTERVAL 1 DAY, or date_add(d, 1)",
+        )
+    return None
+
+
 _PLAIN_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
     "nvl2": _nvl2,
@@ -403,8 +414,11 @@ _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
     ),
     "unix_timestamp": _unix_timestamp,
     "to_unix_timestamp": _unix_timestamp,
+    "date_add": _days_later,
     "date_sub": lambda args: (
-        apply("date_add", (args[0], _negated(args[1])), None, written="date_sub") if len(args) == 2 else None
+        _days_later(args) or apply("date_add", (args[0], _negated(args[1])), None, written="date_sub")
+        if len(args) == 2
+        else None
     ),
     "concat": lambda args: coerce(args[0], Type.STRING) if len(args) == 1 else None,
     "btrim": lambda args: apply("trim", args, None, written="btrim"),

@@ -9,6 +9,7 @@ from functools import reduce
 from sqlglot import exp
 
 from headrace.errors import NameFault, NotSupported, Span
+from headrace.language import other_systems
 from headrace.language.names import did_you_mean
 from headrace.model.expressions.expression import Call, Column, Expr
 from headrace.model.schema import TS, Schema
@@ -105,7 +106,9 @@ class Scope:
         raise NameFault(
             f"column {name!r} does not exist in {where}",
             span=place(node),
-            hint="write texts in single quotes" if node.this.args.get("quoted") else self._hint(name, self.columns()),
+            hint="write texts in single quotes"
+            if node.this.args.get("quoted")
+            else other_systems.COLUMNS.get(name.upper()) or self._hint(name, self.columns()),
         )
 
     def _qualified(self, node: exp.Column, qualifier: str) -> Expr:
@@ -134,7 +137,7 @@ class Scope:
     def _relation(self, qualifier: str, span: Span | None) -> Relation:
         candidates = [relation for relation in self.relations if relation.is_called(qualifier)]
         if not candidates:
-            known = [relation.names[0] for relation in self.relations]
+            known = [relation.names[0] for relation in self.relations if relation.names]
             raise NameFault(
                 f"{qualifier!r} does not exist in FROM",
                 span=span,
