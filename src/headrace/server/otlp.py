@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Metrics are sent so often (seconds), and at the end.
 EVERY = 10.0
+#: How long the end of a server waits for the collector (seconds).
+PATIENCE = 2.0
 _UNITS = {"_seconds": "s", "_bytes": "By", "_ratio": "1"}
 
 
@@ -46,9 +48,9 @@ class Otlp:
             name, unit = name_of(metric)
             make(name, [_observed(server, metric, observation)], unit=unit, description=metric.sentence)
 
-    def close(self) -> None:
-        """Send the last values, and end."""
-        self._provider.shutdown(timeout_millis=2000)
+    def close(self, patience: float = PATIENCE) -> None:
+        """Send the last values, and end. A collector that does not answer is waited for as long as `patience` says."""
+        self._provider.shutdown(timeout_millis=patience * 1000)
 
 
 def name_of(metric: Metric) -> tuple[str, str]:

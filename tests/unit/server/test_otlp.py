@@ -51,7 +51,7 @@ def test_a_collector_gets_what_prometheus_reads(client: Client, collector: tuple
     address, got = collector
     client.push({"item": 1, "price": 200.0, "at": "2026-01-01T00:00:00Z"})
     client.until(lambda: client.get("queries/dear")["figures"]["results"] == 1)
-    Otlp(client.server, address, every=3600).close()  # the end sends the last values
+    Otlp(client.server, address, every=3600).close(patience=60)  # the end sends the last values
     path, token, body = got[-1]
     assert (path, token) == ("/v1/metrics", "Bearer collector")
     sent = ExportMetricsServiceRequest.FromString(body).resource_metrics[0]
