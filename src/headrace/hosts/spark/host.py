@@ -294,8 +294,9 @@ class SparkDeployment:
             query, self.query = self.query, None
         if query is not None:
             try:
-                self._stop(query)
-                self.fault = self.fault or self._fault_of(query)
+                was_interrupted = self._stop(query)
+                if not was_interrupted or is_lost(self.directory):
+                    self.fault = self.fault or self._fault_of(query)
             except JVM_LOST as error:
                 self.fault = self.fault or lost_jvm(error)
             if not is_lost(self.directory):
@@ -304,17 +305,22 @@ class SparkDeployment:
         self.turn.refreshing.close()
         self.delivery.close()
 
-    def _stop(self, query: StreamingQuery) -> None:
-        """Stop the streaming queries, ours between two micro-batches."""
+    def _stop(self, query: StreamingQuery) -> bool:
+        """Stop the streaming queries, ours between two micro-batches; return whether one was interrupted all the same.
+
+        Such a micro-batch fails in some way, which is nobody's fault: PySpark may give a part of its rows as if it were
+        all of them. It is repeated when the queries go on.
+        """
         self.feeders.stop()
         # Spark's stop interrupts a running micro-batch; it would be run again, but there is no need
         deadline = time.monotonic()
         if not is_lost(self.directory):
             pause(self.directory)
             deadline += STOP_SECONDS
-        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        while (is_busy := query.isActive and query.status["isTriggerActive"]) and time.monotonic() < deadline:
             time.sleep(0.01)
         query.stop()
+        return is_busy
 
     def _watch(self, writer: DataStreamWriter, query: StreamingQuery) -> None:
         """Wait for the end of the streaming query, and start it again: without the queries that made it fail, or later.

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import StreamingQueryException
 
 from headrace.errors import HostFault, OwnerFault
-from headrace.hosts.spark import supervisor
+from headrace.hosts.spark import host, supervisor
 from headrace.hosts.spark.host import SparkDeployment
 from headrace.storage import owner
 from headrace.storage.disk import LocalDisk
@@ -155,3 +155,29 @@ def test_a_store_out_of_reach_ends_nothing_at_once_and_the_owner_is_told_once_it
     with pytest.raises(OwnerFault, match="another process has taken over"):
         deployment.wait(1)
     ownership.abandon()
+
+
+class BusyQuery(Query):
+    """A streaming query whose micro-batch takes longer than a stop waits; being stopped, it fails."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.status = {"isTriggerActive": True}
+
+    @property
+    def isActive(self) -> bool:
+        return self.failure is None
+
+    def stop(self) -> None:
+        self.failure = "Job 3 cancelled part of cancelled job group"
+
+
+def test_a_micro_batch_that_a_stop_interrupts_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "STOP_SECONDS", 0.01)
+    deployment = SparkDeployment(tmp_path)
+    query: Any = BusyQuery()
+    deployment.query = query
+    deployment._delivery_fault = HostFault("buckets 0, 2 have not reported in a micro-batch")  # a part of the rows came
+    deployment.stop()
+    assert query.failure is not None
+    assert deployment.failure() is None
