@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from headrace.errors import HeadraceError
+from headrace.hosts.spark import processor
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.source import HeadraceReader
 from headrace.model.allowed_python import VARIABLE, Allowed
@@ -63,9 +65,9 @@ def run(folder: Path, statements: str) -> tuple[list[Row], Values]:
         ]
         values = Values()
         handle: Any = SimpleNamespace(getMapState=lambda *_: values)
-        processor = BucketProcessor(str(checkpoint), Allowed(), {}, [0], 1, is_local=True)
-        processor.init(handle)
-        given = list(processor.handleInputRows((0,), iter(SparkRow(**row) for row in sent), None))
+        task = BucketProcessor(str(checkpoint), Allowed(), {}, [0], 1, is_local=True)
+        task.init(handle)
+        given = list(task.handleInputRows((0,), iter(SparkRow(**row) for row in sent), None))
         return unbundled(from_spark(given)), values
 
 
@@ -88,3 +90,16 @@ def test_an_error_in_a_task_names_the_queries_that_it_is_due_to(folder: Path, mo
         run(folder, function + query)
     assert [name for name, _ in raised.value.culprits] == ["odd"]
     assert any("headrace culprits" in note for note in raised.value.__notes__)
+
+
+def test_what_a_worker_imported_is_excluded_from_garbage_collection_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    monkeypatch.setattr(gc, "get_freeze_count", lambda: pytest.fail("it counts all objects, in each task"))
+    monkeypatch.setattr(processor, "_is_frozen", False)
+    run(folder, QUERIES)
+    (folder / "state").rename(folder / "before")
+    run(folder, QUERIES)
+    assert frozen == [1]
