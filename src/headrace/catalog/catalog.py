@@ -71,6 +71,11 @@ class Catalog:
 
     def _hint_for(self, name: str) -> str | None:
         known = self.names()
+        if (sink := self.sink(name)) is not None:
+            begin = "'scan.startup.mode' = 'earliest-offset' in WITH makes it a stream"
+            read = f"write CREATE STREAM {sink.name}_in (...) FROM KIND (options) to read what is there"
+            is_topic = sink.schema is not None and sink.connector.kind == "KAFKA"
+            return f"{sink.name} is a sink, which INSERT INTO writes; {begin if is_topic else read}"
         if "." in name and (sides := self._side_names()):
             last = name.rpartition(".")[2]
             one_catalog = f"write {last}: all names are in one catalog" if last in known else None

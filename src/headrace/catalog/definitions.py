@@ -163,10 +163,14 @@ class Function(Struct, frozen=True, tag="function"):
 
 
 class Sink(Struct, frozen=True, tag="sink"):
-    """A place for detections by name: each rule that inserts into it has a part of its own there."""
+    """A place for results by name: each rule and query that inserts into it has a part of its own there.
+
+    One that has a `schema` was written as a table of Flink: a query that inserts into it has the place for itself.
+    """
 
     name: str
     connector: Connector
+    schema: Schema | None = None
 
 
 class Rule(Struct, frozen=True, tag="rule"):

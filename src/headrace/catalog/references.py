@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from headrace.language.parser import parse
 from headrace.language.syntax.clauses import RowsClause, WhileClause, pace_of, unions_of, window_of
-from headrace.language.syntax.statements import CreateQuery, Detection, Select, Statement
+from headrace.language.syntax.statements import CreateQuery, Detection, Insert, Select, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def references_in(statements: Sequence[Statement]) -> References:
     trees = [
         part
         for statement in statements
-        if isinstance(statement, Select | CreateQuery)
+        if isinstance(statement, Select | CreateQuery | Insert)
         for part in _trees(statement.select)
     ]
     parts = [part for statement in statements if isinstance(statement, Detection) for part in statement.parts]

@@ -66,7 +66,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
         match statement:
             case statements.CreateQuery(name=name) | rules.CreateRule(name=name):
                 title = name.text
-            case statements.Select() | statements.Explain():
+            case statements.Select() | statements.Insert() | statements.Explain():
                 unnamed += 1
                 title = f"query {unnamed}"
             case (

@@ -59,7 +59,6 @@ _PYTHON_PATH = "functions are Python code: put the module on PYTHONPATH, or besi
 
 #: By the first word of a statement.
 STATEMENTS = {
-    "INSERT": "write SELECT ... INTO KIND (options), such as INTO KAFKA (bootstrap 'host:9092', topic 'out')",
     "UPDATE": _NO_CHANGES,
     "DELETE": _NO_CHANGES,
     "MERGE": _NO_CHANGES,
@@ -75,7 +74,7 @@ STATEMENTS = {
     "TERMINATE": "write DROP QUERY name, or STOP QUERY name to start it again later",
     "LIST": "write SHOW QUERIES, SHOW STREAMS, ...",
     "DISPLAY": "write SHOW QUERIES, SHOW STREAMS, ...",
-    "EXECUTE": "leave EXECUTE STATEMENT SET out: the queries of a script run together and share equal parts",
+    "EXECUTE": "write EXECUTE STATEMENT SET BEGIN INSERT ...; INSERT ...; END; or the statements alone, in one text",
     "END": _NO_TRANSACTION,
     "ROLLBACK": _NO_TRANSACTION,
     "ADD": _PYTHON_PATH,
@@ -112,6 +111,15 @@ STATEMENTS = {
     "UNCACHE": "leave it out: equal parts of queries run once",
     "CLEAR": "leave it out: equal parts of queries run once",
     "WITH": "write WITH before SELECT: WITH name AS (SELECT ...) SELECT ...",
+}
+
+#: By the word after INSERT, or after the sink.
+INSERTED = {
+    "OVERWRITE": "write INSERT INTO: results are added; INTO POSTGRES (..., key 'id') keeps one row for each key",
+    "VALUES": "push rows from Python with session.push(stream, rows), or read them FROM FILES (path 'data')",
+    "PARTITION": "leave it out: PARTITIONED BY of the sink names the folders after values",
+    "FROM": "write INSERT INTO sink SELECT ... FROM ...",
+    "IGNORE": "leave IGNORE out",
 }
 
 #: By the word after CREATE.

@@ -15,6 +15,7 @@ from headrace.language.dialect import parse_expressions, parse_select, tokenize
 from headrace.language.names import did_you_mean
 from headrace.language.read.create import read_connector, read_create
 from headrace.language.read.events import read_detection, selects_event
+from headrace.language.read.inserts import read_insert, without_sets
 from headrace.language.read.options import read_options, read_promises
 from headrace.language.read.parcels import read_buckets, read_move
 from headrace.language.read.rules import read_decision, read_declared, read_enabling, read_raise, read_rule, read_sink
@@ -27,8 +28,8 @@ from headrace.language.syntax.statements import Statement
 from headrace.model.time import parse_duration, parse_instant
 
 STATEMENTS = (
-    "CREATE", "SELECT", "WITH", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE", "DISABLE",
-    "CONFIRM", "REJECT", "RAISE", "MOVE", "REFRESH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
+    "CREATE", "SELECT", "WITH", "INSERT", "SPLIT", "START", "STOP", "ALTER", "ASSUME", "DESIRE", "DEMAND", "ENABLE",
+    "DISABLE", "CONFIRM", "REJECT", "RAISE", "MOVE", "REFRESH", "DROP", "SHOW", "DESCRIBE", "EXPLAIN",
 )  # fmt: skip
 SHOWN: tuple[statements.Shown, ...] = (
     "STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES", "AGGREGATES", "FUNCTIONS", "STATISTICS", "FEEDBACK",
@@ -49,9 +50,9 @@ _MOST_HELD = 1_000_000
 _INTENTS: tuple[Literal["ASSUME", "DESIRE", "DEMAND"], ...] = ("ASSUME", "DESIRE", "DEMAND")
 _HINT = (
     "a statement is CREATE STREAM, CREATE TABLE, CREATE AGGREGATE, CREATE FUNCTION, CREATE QUERY, CREATE VIEW, "
-    "CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, DEMAND, "
-    "ENABLE RULE, DISABLE RULE, CONFIRM, REJECT, RAISE EVENT, MOVE PARCELS, REFRESH TABLE, DROP, SHOW, DESCRIBE or "
-    "EXPLAIN"
+    "CREATE EVENT, CREATE RULE, CREATE SINK, SELECT, INSERT, SPLIT, START QUERY, STOP QUERY, ALTER, ASSUME, DESIRE, "
+    "DEMAND, ENABLE RULE, DISABLE RULE, CONFIRM, REJECT, RAISE EVENT, MOVE PARCELS, REFRESH TABLE, DROP, SHOW, "
+    "DESCRIBE or EXPLAIN"
 )
 
 #: The highest priority of a desire.
@@ -73,19 +74,23 @@ def parse(text: str) -> list[Statement]:
 
 
 def _cut(text: str) -> Iterator[tuple[int, int]]:
-    first: Token | None = None
-    last: Token | None = None
+    for tokens in without_sets(_separated(text)):
+        yield tokens[0].start, tokens[-1].end + 1
+
+
+def _separated(text: str) -> Iterator[list[Token]]:
+    """Give the tokens of each statement that is not empty."""
+    tokens: list[Token] = []
     depth = 0  # of braces, which hold the statements of an aggregate
     for token in tokenize(text):
         depth = max(0, depth + _BRACES.get(token.token_type, 0))
-        if token.token_type == TokenType.SEMICOLON and depth == 0:
-            if first is not None and last is not None:
-                yield first.start, last.end + 1
-            first = last = None
-        else:
-            first, last = first or token, token
-    if first is not None and last is not None:
-        yield first.start, last.end + 1
+        if token.token_type != TokenType.SEMICOLON or depth > 0:
+            tokens.append(token)
+        elif tokens:
+            yield tokens
+            tokens = []
+    if tokens:
+        yield tokens
 
 
 def _statement(text: str, offset: int) -> Statement:
@@ -114,6 +119,8 @@ def _read(reader: Reader, offset: int) -> Statement:
         case "SELECT" | "WITH" | "(":
             select, span, sinks = _query(reader)
             return statements.Select(reader.text, offset, select, span, sinks)
+        case "INSERT":
+            return read_insert(reader, offset)
         case "DETECT":
             reader.position += 1
             return read_detection(reader, offset)

@@ -119,6 +119,7 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
         case (
             statements.CreateAggregate() | statements.CreateFunction() | statements.CreateView()
             | statements.CreateEvent() | statements.Detection() | statements.Split() | statements.Drop()
+            | statements.Insert()  # its sink was checked when it was created
             | statements.Alter() | statements.AlterPromises() | statements.ResetFrontier() | statements.SteerStream()
             | statements.Migrate()
             | parcels.MoveParcels() | statements.RefreshTable()

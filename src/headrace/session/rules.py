@@ -31,6 +31,7 @@ from headrace.plan import nodes
 from headrace.plan.binding.rule import BoundRule
 from headrace.plan.traversal import walk
 from headrace.session.compile import command_for, plan_event, plan_rule, rule_statement
+from headrace.session.inserting import own_part
 from headrace.session.outcome import Message, format_warnings
 from headrace.session.secrets import check_secrets, check_webhook, rule_secret_warnings, secret_warnings
 from headrace.session.stints import bound_late
@@ -115,9 +116,9 @@ def enable_rule(statement: rules.EnableRule, transaction: Transaction) -> None:
 
 
 def create_sink(statement: rules.CreateSink, transaction: Transaction) -> None:
-    """Name a sink for detections of rules."""
+    """Name a sink for detections of rules and for queries that insert."""
     check_secrets(statement.connector)
-    sink = Sink(statement.name.text, define_connector(statement.connector))
+    sink = Sink(statement.name.text, define_connector(statement.connector), statement.columns)
     note = format_warnings(secret_warnings(statement.connector))
     transaction.define(sink, statement, f"sink {sink.name}", note)
 
@@ -150,7 +151,7 @@ def _rule(statement: rules.CreateRule, bound: BoundRule, catalog: Catalog, funct
             named = catalog.sink(clause.name.text) if not clause.connector.options else None
             parts += [named.name] if named else []
             sinks.append(
-                _own_part(named.connector, statement.name.text) if named else define_connector(clause.connector)
+                own_part(named.connector, "rule", statement.name.text) if named else define_connector(clause.connector)
             )
             _check_sink(statement, sinks[-1], bound, clause.connector.span)
         else:
@@ -328,19 +329,6 @@ def _count(name: str, value: Option, span: Span | None) -> int:
     if value > CALL_TRIES:
         raise SyntaxFault(f"{name} must be at most {CALL_TRIES}", span=span, hint=f"{name} 3")
     return value
-
-
-def _own_part(connector: Connector, rule: str) -> Connector:
-    """Return a named sink as one rule uses it.
-
-    Several rules would write the same files in a micro-batch, so each has its own folder, which readers see as a column
-    `rule`.
-    """
-    if connector.kind != "FILES":
-        return connector
-    return msgspec.structs.replace(
-        connector, options={**connector.options, "path": f"{connector.options.get('path')}/rule={rule}"}
-    )
 
 
 def _command(rule: Rule, bound: BoundRule, catalog: Catalog, choose_grid: ChooseGrid) -> AddQuery:

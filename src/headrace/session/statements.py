@@ -21,7 +21,7 @@ from headrace.commands.rebucketing import rebucketing
 from headrace.driver.deployed import Deployments
 from headrace.driver.progress import read_progress
 from headrace.engine.statistics import Statistics, VertexStatistics
-from headrace.errors import HostFault, NameFault, NotSupported, Span
+from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, Span
 from headrace.graph.graph import VertexId
 from headrace.graph.incarnations import meaning_of
 from headrace.hosts.host import Deployment
@@ -51,6 +51,7 @@ from headrace.session.feedback import feedback_command
 from headrace.session.forecast import forecast_together, measured
 from headrace.session.frontiers import reset_frontier
 from headrace.session.grids import GridChoice
+from headrace.session.inserting import query_of
 from headrace.session.listings.show import describe, describe_rule, show
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.parcels import buckets_said, explain_splits, move, read_count, show_parcels
@@ -114,6 +115,8 @@ class Statements:
                 self._create_query(statement, transaction)
             case statements.Select():
                 self._select(statement, transaction)
+            case statements.Insert():
+                self._insert(statement, transaction)
             case statements.Detection():
                 hint = "CREATE EVENT name AS ..., then SELECT * FROM name"
                 raise NameFault("an event needs a name", span=Span(0, len("DETECT")), hint=hint)
@@ -174,6 +177,8 @@ class Statements:
             grid = self._grid_of(statement, transaction)
             return [explain(plan, chosen, catalog, choose_grid=grid, cells=self._cells(transaction))]
         shown = []
+        if isinstance(statement, statements.Insert):
+            statement = query_of(statement, catalog)
         if isinstance(statement, statements.CreateQuery):
             plan = plan_select(statement.select, statement.text, catalog)
             grid = self._choose_grid(transaction, statement.name.text, references_of(statement.select).relations)
@@ -281,6 +286,15 @@ class Statements:
         grid = self._choose_grid(transaction, name, references(query.text).relations)
         command = command_for(query, plan, transaction.catalog, choose_grid=grid)
         transaction.start(command, references(query.text).relations)
+
+    def _insert(self, statement: statements.Insert, transaction: Transaction) -> None:
+        """Run a query into a named sink; errors point at the sink."""
+        query = query_of(statement, transaction.catalog)
+        try:
+            self._create_query(query, transaction)
+        except HeadraceError as error:
+            error.span = statement.sink.span
+            raise
 
     def _create_rule(self, statement: rules.CreateRule, transaction: Transaction) -> None:
         functions = self._deployment.delivery.reactions.functions

@@ -249,6 +249,8 @@ class Transaction:
         """Return the kind of definition that a DROP means: an event that rules raise is a stream."""
         known = self.catalog.get(statement.name.text)
         is_raised = isinstance(known, Stream) and known.connector.kind == RAISED
+        if statement.kind == "TABLE" and known is None and self.catalog.sink(statement.name.text) is not None:
+            return "SINK"  # which was written as a table of Flink
         return "STREAM" if statement.kind == "QUERY" and is_raised else statement.kind
 
     def altered(self, name: Name) -> AddQuery:

@@ -8,9 +8,10 @@ from headrace.errors import NameFault, Span, SyntaxFault
 from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.read.aggregates import read_aggregate
-from headrace.language.read.flink_options import read_flink_connector
+from headrace.language.read.flink_options import flink_sink, flink_source, read_flink_options
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import FED, ConnectorClause, Name
+from headrace.language.syntax.rules import CreateSink
 from headrace.language.syntax.statements import CreateAggregate, CreateFunction, CreateStream, CreateTable
 from headrace.model.option import Option
 from headrace.model.python_function import Style
@@ -27,7 +28,9 @@ _STREAM = (
 )
 
 
-def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | CreateAggregate | CreateFunction:
+def read_create(
+    reader: Reader, offset: int
+) -> CreateStream | CreateTable | CreateSink | CreateAggregate | CreateFunction:
     """Read a CREATE statement other than CREATE QUERY."""
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
@@ -47,7 +50,7 @@ def read_create(reader: Reader, offset: int) -> CreateStream | CreateTable | Cre
         case "STREAM":
             return _stream(reader, offset, name, or_replace, if_not_exists)
         case "TABLE" if _has_flink_options(reader):
-            return _stream(reader, offset, name, or_replace, if_not_exists)
+            return _flink_table(reader, offset, name, or_replace, if_not_exists)
         case "TABLE":
             return _table(reader, offset, name, or_replace, if_not_exists)
         case "FUNCTION":
@@ -77,6 +80,44 @@ def _table(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exi
     connector = read_connector(reader)
     refresh = _refresh(reader) if reader.accept("REFRESH") else 0
     return CreateTable(reader.text, offset, name, columns, connector, or_replace, if_not_exists, refresh)
+
+
+def _flink_table(
+    reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool
+) -> CreateStream | CreateSink:
+    """Read a table of Flink: a sink, unless its columns or options say that it is read."""
+    start = reader.position
+    columns, watermark, key = _columns(reader) if reader.word() == "(" else (None, None, ())
+    folders = _partitions(reader)
+    options = read_flink_options(reader)
+    if watermark is not None or (options.is_read and not folders):
+        reader.position = start
+        return _stream(reader, offset, name, or_replace, if_not_exists)
+    connector = flink_sink(options, name.text, folders)
+    if columns is None or not len(columns):
+        raise SyntaxFault(
+            "a sink in WITH needs its columns", span=name.span, hint="CREATE TABLE out (item INT) WITH ..."
+        )
+    if key:
+        raise SyntaxFault(
+            "every result is a row of its own, also with a PRIMARY KEY",
+            span=key[0].span,
+            hint=f"leave it out, or write CREATE SINK {name.text} INTO POSTGRES (..., key '{key[0].text}')",
+        )
+    return CreateSink(reader.text, offset, name, connector, or_replace, if_not_exists, columns)
+
+
+def _partitions(reader: Reader) -> tuple[Name, ...]:
+    """Read `PARTITIONED BY (day, ...)`, if it is there."""
+    if not (reader.accept("PARTITIONED", "BY") or reader.accept("PARTITIONED BY")):
+        return ()
+    hint = "PARTITIONED BY (day)"
+    reader.expect("(", hint=hint)
+    folders = [reader.name("a column", hint=hint)]
+    while reader.accept(","):
+        folders.append(reader.name("a column", hint=hint))
+    reader.expect(")", hint=hint)
+    return tuple(folders)
 
 
 def _primary_key(reader: Reader) -> tuple[Name, ...]:
@@ -179,7 +220,7 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
         raise SyntaxFault("there are no latent timestamps", span=reader.here(), hint=hint)
     mark, delimited = _marks(reader)
     if reader.word() == "WITH" and reader.word(1) == "(" and not reader.word(2):  # a name in quotes
-        connector = read_flink_connector(reader, name.text)
+        connector = flink_source(read_flink_options(reader), name.text)
     else:
         reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
         connector = read_connector(reader)
@@ -301,13 +342,11 @@ def _watermark(reader: Reader) -> tuple[Name, int]:
 
 
 def _has_flink_options(reader: Reader) -> bool:
-    """Return whether WITH (...) follows the columns, instead of FROM."""
+    """Return whether WITH (...) follows the columns, instead of FROM; PARTITIONED BY (...) may stand between them."""
     ahead, depth = 0, 0
     while (word := reader.word(ahead)) or reader.ahead(ahead) is not None:
-        depth += {"(": 1, ")": -1}.get(word, 0)
-        if depth == 0 and word != ")":
+        if depth == 0 and word not in ("(", "PARTITIONED", "BY", "PARTITIONED BY"):
             return word == "WITH" and reader.word(ahead + 1) == "("
+        depth += {"(": 1, ")": -1}.get(word, 0)
         ahead += 1
-        if depth == 0 and word == ")":
-            return reader.word(ahead) == "WITH" and reader.word(ahead + 1) == "("
     return False

@@ -1,38 +1,68 @@
-"""Reads WITH ('connector' = 'kafka', ...) of Flink as a source of ours."""
+"""Reads WITH ('connector' = 'kafka', ...) of Flink as a source or a sink of ours."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.errors import NotSupported, Span, SyntaxFault
 from headrace.language.reader import Reader
-from headrace.language.syntax.names import ConnectorClause
+from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.model.option import Option
 
 _HINT = "write WITH ('connector' = 'kafka', 'topic' = 'bids', ...), or FROM KIND (options)"
 _STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
-_FORMATS = ("json", "csv")
-#: Ours, by the name of an option of Flink's Kafka connector.
-_KAFKA = {
-    "topic": "topic",
-    "properties.bootstrap.servers": "bootstrap",
-    "format": "format",
-    "value.format": "format",
-    "scan.startup.mode": "start",
-    "properties.security.protocol": "security.protocol",
-    "properties.sasl.mechanism": "sasl.mechanism",
+_MONITOR = "source.monitor-interval"
+#: Ours, by the name of an option of Flink's connector, for streams.
+_SOURCES: dict[str, dict[str, str]] = {
+    "kafka": {
+        "topic": "topic",
+        "properties.bootstrap.servers": "bootstrap",
+        "format": "format",
+        "value.format": "format",
+        "scan.startup.mode": "start",
+        "properties.security.protocol": "security.protocol",
+        "properties.sasl.mechanism": "sasl.mechanism",
+    },
+    "filesystem": {"path": "path", "format": "format"},
 }
-#: Options that change no result here: progress is in the checkpoint, not in a consumer group.
-_WITHOUT_EFFECT = ("connector", "properties.group.id")
-#: What to write instead of another connector; `path`, `topic` and `format` are those that were written.
+#: The same for sinks.
+_SINKS: dict[str, dict[str, str]] = {
+    "kafka": {name: ours for name, ours in _SOURCES["kafka"].items() if ours != "start"},
+    "filesystem": {
+        "path": "path",
+        "format": "format",
+        "sink.rolling-policy.rollover-interval": "roll_interval",
+        "sink.rolling-policy.file-size": "roll_bytes",
+    },
+    "print": {},
+}
+_SOURCE_KINDS = {"kafka": "KAFKA", "filesystem": "FILES"}
+_SINK_KINDS = {**_SOURCE_KINDS, "print": "CONSOLE"}
+_SOURCE_FORMATS = {"kafka": ("json", "csv"), "filesystem": ("json", "csv", "parquet")}
+_SINK_FORMATS = {"kafka": ("json",), "filesystem": ("json", "csv", "parquet")}
+#: Connectors that tables have which are written, and whose form is another here.
+_WRITTEN = ("blackhole", "jdbc", "upsert-kafka")
+#: Options that change no result here: progress is in the checkpoint, files are looked for all the time, and every
+#: result is written once.
+_WITHOUT_EFFECT = (
+    "connector", "properties.group.id", _MONITOR, "sink.parallelism", "sink.delivery-guarantee",
+    "sink.transactional-id-prefix", "properties.transaction.timeout.ms", "sink.rolling-policy.check-interval",
+)  # fmt: skip
+#: What to write instead of another connector; `path`, `topic`, `format` and `table` are those that were written.
 _INSTEAD = {
     "filesystem": "CREATE STREAM {name} (...) FROM FILES (path '{path}', format '{format}'); new files are read, too",
-    "upsert-kafka": "a stream has no key, and no row of it is changed; read the topic with 'connector' = 'kafka'",
+    "upsert-kafka": (
+        "write CREATE SINK {name} INTO KAFKA (bootstrap 'host:9092', topic '{topic}', key 'id', upsert true), and "
+        "INSERT INTO {name} SELECT ...; read the topic with 'connector' = 'kafka'"
+    ),
     "datagen": "CREATE STREAM {name} (...) FROM GENERATOR (rate 10, ...)",
     "socket": "CREATE STREAM {name} (...) FROM SOCKET (host 'localhost', port 9999)",
-    "print": "a sink is not a table: write INTO CONSOLE at the end of the query",
-    "blackhole": "a sink is not a table: write INTO MEMORY at the end of the query",
-    "jdbc": "CREATE TABLE {name} (...) FROM FILES (path 'data.csv') for a table that queries join",
+    "blackhole": "write CREATE SINK {name} INTO MEMORY, and INSERT INTO {name} SELECT ...",
+    "jdbc": (
+        "write CREATE SINK {name} INTO POSTGRES (url 'postgresql://user@host/database', table '{table}', key 'id') "
+        "for results, CREATE TABLE {name} (...) FROM FILES (path 'data.csv') for a table that queries join"
+    ),
 }
 
 
@@ -44,23 +74,77 @@ class _Written:
     span: Span
 
 
-def read_flink_connector(reader: Reader, name: str) -> ConnectorClause:
-    """Read WITH (...) after the columns of the stream `name`; options that have no counterpart are refused."""
+@dataclass(frozen=True, slots=True)
+class FlinkOptions:
+    """WITH (...): its options by name, in lower case, and where it stands."""
+
+    connector: str
+    options: Mapping[str, _Written]
+    span: Span
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether the options say that the table is read."""
+        said = any(name.startswith(("scan.", "source.")) for name in self.options)
+        return said or (self.connector not in _SINK_KINDS and self.connector not in _WRITTEN)
+
+
+def read_flink_options(reader: Reader) -> FlinkOptions:
+    """Read WITH ('name' = 'value', ...)."""
     start = reader.expect("WITH").start
     options = _read(reader)
     span = Span(start, reader.tokens[reader.position - 1].end + 1)
-    kind = options.get("connector")
-    if kind is None:
+    if "connector" not in options:
         raise SyntaxFault("WITH lacks 'connector'", span=span, hint=_HINT)
-    if kind.value != "kafka":
-        shown = {key: options[key].value if key in options else "..." for key in ("path", "topic", "format")}
-        hint = _INSTEAD.get(kind.value, "write CREATE STREAM {name} (...) FROM KIND (options)")
+    return FlinkOptions(options["connector"].value, options, span)
+
+
+def flink_source(written: FlinkOptions, name: str) -> ConnectorClause:
+    """Return the source of the stream `name`; options that have no counterpart are refused."""
+    kind, options = written.connector, written.options
+    if kind not in _SOURCE_KINDS or (kind == "filesystem" and _MONITOR not in options):
+        raise _refusal(written, name)
+    ours = _translated(written, _SOURCES[kind], _SOURCE_FORMATS[kind], "FROM")
+    if kind == "kafka":
+        ours["start"] = _STARTS.get(str(ours.get("start")), "")
+    if kind == "kafka" and not ours["start"]:
         raise NotSupported(
-            f"the connector {kind.value!r} is not supported in WITH",
-            span=kind.span,
-            hint=hint.format(name=name, **shown),
+            "the stream must begin at the earliest or the latest record",
+            span=options["scan.startup.mode"].span if "scan.startup.mode" in options else written.span,
+            hint="write 'scan.startup.mode' = 'earliest-offset' or 'latest-offset'; a restart continues where it was",
         )
-    return ConnectorClause("KAFKA", _kafka(options, span), span)
+    return ConnectorClause(_SOURCE_KINDS[kind], ours, written.span)
+
+
+def flink_sink(written: FlinkOptions, name: str, folders: tuple[Name, ...]) -> ConnectorClause:
+    """Return the sink `name`, whose PARTITIONED BY names the columns `folders`."""
+    kind = written.connector
+    if kind not in _SINK_KINDS:
+        raise _refusal(written, name)
+    ours = _translated(written, _SINKS[kind], _SINK_FORMATS.get(kind, ()), "INTO")
+    if folders and kind != "filesystem":
+        raise NotSupported(
+            "only files can be PARTITIONED BY",
+            span=folders[0].span,
+            hint=f"leave it out, or write CREATE SINK {name} INTO KAFKA (..., key '{folders[0].text}')",
+        )
+    if folders:
+        ours["partition_by"] = ", ".join(folder.text for folder in folders)
+    return ConnectorClause(_SINK_KINDS[kind], ours, written.span)
+
+
+def _refusal(written: FlinkOptions, name: str) -> NotSupported:
+    options = written.options
+    shown = {
+        key.partition("-")[0]: options[key].value if key in options else "..."
+        for key in ("path", "topic", "format", "table-name")
+    }
+    hint = _INSTEAD.get(written.connector, "write CREATE STREAM {name} (...) FROM KIND (options)")
+    return NotSupported(
+        f"the connector {written.connector!r} is not supported in WITH",
+        span=options["connector"].span,
+        hint=hint.format(name=name, **shown),
+    )
 
 
 def _read(reader: Reader) -> dict[str, _Written]:
@@ -78,25 +162,28 @@ def _read(reader: Reader) -> dict[str, _Written]:
         reader.expect(",", hint=_HINT)
 
 
-def _kafka(options: dict[str, _Written], span: Span) -> dict[str, Option]:
+def _translated(
+    written: FlinkOptions, names: Mapping[str, str], formats: tuple[str, ...], word: str
+) -> dict[str, Option]:
     ours: dict[str, Option] = {}
-    for key, written in options.items():
+    for key, option in written.options.items():
         if key in _WITHOUT_EFFECT:
             continue
-        target = _KAFKA.get(key)
+        target = names.get(key)
         if target is None:
+            form = {
+                "kafka": "KAFKA (bootstrap 'host:9092', topic 'bids', format 'json', ...)",
+                "filesystem": "FILES (path 'data', format 'parquet', ...)",
+            }.get(written.connector, "CONSOLE (rows 20)")
             raise NotSupported(
-                f"the option {key!r} is not supported",
-                span=written.span,
-                hint="leave it out, or write FROM KAFKA (bootstrap 'host:9092', topic 'bids', format 'json', ...)",
+                f"the option {key!r} is not supported", span=option.span, hint=f"leave it out, or write {word} {form}"
             )
-        if target == "format" and written.value not in _FORMATS:
-            raise NotSupported(f"the format {written.value!r} is not supported", span=written.span, hint="json or csv")
-        ours[target] = _STARTS.get(written.value, "") if target == "start" else written.value
-    if not ours.get("start"):
-        raise NotSupported(
-            "the stream must begin at the earliest or the latest record",
-            span=options["scan.startup.mode"].span if "scan.startup.mode" in options else span,
-            hint="write 'scan.startup.mode' = 'earliest-offset' or 'latest-offset'; a restart continues where it was",
-        )
+        if target == "format" and option.value not in formats:
+            raise NotSupported(f"the format {option.value!r} is not supported", span=option.span, hint=_either(formats))
+        ours[target] = option.value.removeprefix("file://") if target == "path" else option.value
     return ours
+
+
+def _either(formats: tuple[str, ...]) -> str:
+    *first, last = formats
+    return f"{', '.join(first)} or {last}" if first else last

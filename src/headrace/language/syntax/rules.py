@@ -137,7 +137,10 @@ class Decide:
 
 @dataclass(frozen=True, slots=True)
 class CreateSink:
-    """CREATE [OR REPLACE] SINK [IF NOT EXISTS] name INTO KIND (options)."""
+    """CREATE [OR REPLACE] SINK [IF NOT EXISTS] name INTO KIND (options).
+
+    Or Flink's CREATE TABLE name (columns) WITH ('connector' = ...), which has columns.
+    """
 
     text: str
     offset: int
@@ -145,6 +148,7 @@ class CreateSink:
     connector: ConnectorClause
     or_replace: bool
     if_not_exists: bool
+    columns: Schema | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,6 +227,22 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
+class Insert:
+    """INSERT INTO sink [(columns)] SELECT ...: a query that runs on into a sink that has a name."""
+
+    text: str
+    offset: int
+    sink: Name
+    columns: tuple[Name, ...]  # of the sink, in the order of SELECT; none: all
+    select: exp.Expr
+    select_span: Span
+
+    @property
+    def select_text(self) -> str:
+        return self.text[self.select_span.start : self.select_span.end]
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     """DROP kind [IF EXISTS] name."""
 
@@ -387,6 +403,7 @@ Statement: TypeAlias = (
     | Detection
     | Split
     | Select
+    | Insert
     | TurnQuery
     | Drop
     | Alter

@@ -13,7 +13,7 @@ from headrace.errors import HeadraceError, QueryError
 from headrace.graph.explain import explain_graph
 from headrace.hosts.local import LocalDeployment
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import CreateQuery, Select
+from headrace.language.syntax.statements import CreateQuery, Insert, Select
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 from headrace.model.time import SECOND
@@ -87,7 +87,7 @@ def run_together(
     outcomes = session.execute(";\n".join(text for texts in statements.values() for text in texts))
     queries = iter([outcome.query for outcome in outcomes if isinstance(outcome, Started)])
     for case, runner in runners.items():
-        for _ in filter(_is_query, statements[case]):
+        for _ in range(sum(map(_queries_in, statements[case]))):
             runner.watch(next(queries))
     feeds = [text.removeprefix("feed ") for texts in commands.values() for text in texts if text.startswith("feed ")]
     rows = _rows_by_stream(session, feeds)
@@ -260,17 +260,16 @@ def _do_nothing(**arguments: Any) -> None:
     """Take the calls of rules."""
 
 
-def _is_query(statement: str) -> bool:
-    """Say whether a text is one query without a sink of its own; a text that is not correct is no query."""
+def _queries_in(text: str) -> int:
+    """Return how many queries a text has; one that is not correct has none."""
     try:
-        statements = parse(statement)
+        return sum(isinstance(statement, Select | CreateQuery | Insert) for statement in parse(text))
     except QueryError:
-        return False
-    return len(statements) == 1 and isinstance(statements[0], Select | CreateQuery)
+        return 0
 
 
 def _with_sink(statement: str) -> str:
     """Let a query without a sink deliver to memory."""
-    if not _is_query(statement) or re.search(r"\bINTO\b", statement):
+    if _queries_in(statement) != 1 or re.search(r"\bINTO\b", statement):
         return statement
     return statement.rstrip(";") + " INTO MEMORY"
