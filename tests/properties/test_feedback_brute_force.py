@@ -316,7 +316,9 @@ def aggregate(window: Panes, *functions: str, key: Column = G) -> Graph:
     keys = ((key.name, key),)
     return chain(
         specs.PartialAggregate(
-            Range(window.step, window.step) if isinstance(window, Cumulative) else window, keys, calls
+            Range(window.step, window.step, window.offset % window.step) if isinstance(window, Cumulative) else window,
+            keys,
+            calls,
         ),
         specs.PaneAggregate(window, keys, calls),
         columns=("g", "v"),
@@ -359,7 +361,12 @@ def test_values_that_are_known_to_be_there(function: str, match: Match, window: 
 
 
 @pytest.mark.parametrize(
-    "window", [TUMBLING, SLIDING, DENSE, GAPS, Landmark(None, 2), Landmark(1, 2), Cumulative(4, 2)], ids=str
+    "window",
+    [
+        *(TUMBLING, SLIDING, DENSE, GAPS, Landmark(None, 2), Landmark(1, 2), Cumulative(4, 2)),
+        *(Range(4, 4, 1), Range(4, 2, 1), Range(3, 2, 1), Range(2, 3, 2), Cumulative(4, 2, 3)),
+    ],
+    ids=str,
 )
 def test_groups_and_windows(window: Panes) -> None:
     end, start = Column("window_end", Type.TIMESTAMP), Column("window_start", Type.TIMESTAMP)

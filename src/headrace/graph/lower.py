@@ -362,7 +362,7 @@ def _panes(window: Panes) -> Range | Landmark:
     if isinstance(window, Landmark) or (isinstance(window, Range) and window.slide > window.size):
         return window
     pane = pane_length(window)
-    return Range(pane, pane)
+    return Range(pane, pane, window.offset % pane)
 
 
 def is_base(node: nodes.Node) -> bool:

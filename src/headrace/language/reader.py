@@ -208,6 +208,26 @@ class Reader:
             raise SyntaxFault(str(error), span=span) from error
         return result
 
+    def offset(self) -> int:
+        """Read a duration that may be negative: `- 8 HOURS`, `INTERVAL '-8' HOUR`."""
+        if self.accept("-"):
+            return -self.duration()
+        start = self.position
+        self.accept("INTERVAL")
+        token = self.token
+        if token is None or token.token_type != TokenType.STRING or not token.text.strip().startswith("-"):
+            self.position = start
+            return self.duration()
+        self.position += 1
+        text, unit = token.text.strip()[1:], self.word().lower()
+        if _NUMBER.fullmatch(text.strip()) and unit in UNITS:
+            self.position += 1
+            text = f"{text} {unit}"
+        try:
+            return -parse_duration(text)
+        except ValueError as error:
+            raise SyntaxFault(str(error), span=span_of(token)) from error
+
     def option(self) -> Option | None:
         """Read a string, number, boolean or bare word; None if none comes next."""
         token = self.token

@@ -1,7 +1,7 @@
 """Windows: which tuples of a stream a window operator sees together.
 
 Time windows are aligned: a window of size `size` and slide `slide` is [k*slide, k*slide + size) for whole k, since 1970
-UTC.
+UTC, or `offset` later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from headrace.model.python_target import is_python_target
 from headrace.model.types import DataType
 
 
-class Range(Struct, frozen=True, tag="range"):
+class Range(Struct, frozen=True, tag="range", omit_defaults=True):
     """[RANGE size SLIDE slide], spans in microseconds; tumbling if they are equal, with gaps if slide is larger.
 
     A window with at least one tuple gives one result per group, stamped with the window's end. [NOW] is Range(1, 1).
@@ -24,6 +24,7 @@ class Range(Struct, frozen=True, tag="range"):
 
     size: int
     slide: int
+    offset: int = 0  # less than slide
 
 
 class Sliding(Struct, frozen=True, tag="sliding"):
@@ -70,7 +71,7 @@ class Landmark(Struct, frozen=True, tag="landmark"):
     slide: int
 
 
-class Cumulative(Struct, frozen=True, tag="cumulative"):
+class Cumulative(Struct, frozen=True, tag="cumulative", omit_defaults=True):
     """[RANGE size STEP step]: [k*size, k*size + j*step) for j = 1, 2, ..., up to k*size + size.
 
     `size` is a multiple of `step`. A group gives a result for each window with at least one of its tuples, stamped with
@@ -79,6 +80,7 @@ class Cumulative(Struct, frozen=True, tag="cumulative"):
 
     size: int
     step: int
+    offset: int = 0  # less than size
 
 
 class While(Struct, frozen=True, tag="while"):

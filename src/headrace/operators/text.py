@@ -38,10 +38,11 @@ def extent_of(window: Window) -> str:
     match window:
         case Range(size=1, slide=1):
             return "now"
-        case Range(size=size, slide=slide):
-            return format_duration(size) + ("" if size == slide else f" every {format_duration(slide)}")
-        case Cumulative(size=size, step=step):
-            return f"up to {format_duration(size)} in steps of {format_duration(step)}"
+        case Range(size=size, slide=slide, offset=offset):
+            every = "" if size == slide else f" every {format_duration(slide)}"
+            return f"{format_duration(size)}{every}{_offset(offset)}"
+        case Cumulative(size=size, step=step, offset=offset):
+            return f"up to {format_duration(size)} in steps of {format_duration(step)}{_offset(offset)}"
         case Sliding(size=span):
             return "all so far" if span is None else f"last {format_duration(span)}"
         case Rows(size=size, slide=slide, by=by):
@@ -53,6 +54,10 @@ def extent_of(window: Window) -> str:
             return f"{since} every {format_duration(slide)}"
         case While(predicate=predicate, by=by):
             return f"while {format_expr(predicate)}{_partition(by)}"
+
+
+def _offset(offset: int) -> str:
+    return f" from {format_duration(offset)}" if offset else ""
 
 
 def listed(exprs: Sequence[Expr]) -> str:

@@ -138,10 +138,11 @@ def _fold(fold: Fold) -> str:
 def format_window(window: Window) -> str:
     """Write a window as in the text of a query."""
     match window:
-        case Range(size=size, slide=slide):
-            return f"[RANGE {format_duration(size)}{'' if size == slide else ' SLIDE ' + format_duration(slide)}]"
-        case Cumulative(size=size, step=step):
-            return f"[RANGE {format_duration(size)} STEP {format_duration(step)}]"
+        case Range(size=size, slide=slide, offset=offset):
+            every = "" if size == slide else f" SLIDE {format_duration(slide)}"
+            return f"[RANGE {format_duration(size)}{every}{_offset(offset)}]"
+        case Cumulative(size=size, step=step, offset=offset):
+            return f"[RANGE {format_duration(size)} STEP {format_duration(step)}{_offset(offset)}]"
         case Sliding(size=span):
             return f"[{'UNBOUNDED' if span is None else 'RANGE ' + format_duration(span)} SLIDE TUPLE]"
         case Rows(size=size, slide=slide, by=by):
@@ -153,6 +154,10 @@ def format_window(window: Window) -> str:
             return f"[{since} SLIDE {format_duration(slide)}]"
         case While(predicate=predicate, by=by):
             return f"[{_partition(by)}WHILE {format_expr(predicate)}]"
+
+
+def _offset(offset: int) -> str:
+    return f" OFFSET {format_duration(offset)}" if offset else ""
 
 
 def _pace(node: nodes.Pace) -> str:

@@ -41,7 +41,6 @@ _TABLE_FORMS: dict[str, str] = {
     "CUMULATE": "FROM TABLE(CUMULATE(TABLE s, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY)), the step first",
     "SESSION": "FROM TABLE(SESSION(TABLE s PARTITION BY id, DESCRIPTOR(at), INTERVAL '30' SECOND))",
 }
-_ALIGNED = "leave it out: windows are aligned to 1970-01-01 00:00:00 UTC"
 _MILLISECOND = 1_000
 
 
@@ -150,7 +149,7 @@ def _window(
         reader.expect(",", hint=hint)
         _named_argument(reader, "SIZE", "SLIDE", "GAP", "OFFSET", "STEP")
         start = reader.here()
-        durations.append((reader.duration(), start))
+        durations.append((reader.offset(), start))
     most = {"TUMBLE": 2, "HOP": 3, "CUMULATE": 3, "SESSION": 1, "WINDOW": 3, "SESSION_WINDOW": 1}[function]
     least = 2 if function in ("HOP", "CUMULATE") else 1
     if not least <= len(durations) <= most:
@@ -167,16 +166,14 @@ def _window(
             raise NotSupported(
                 "the size of a cumulative window must be a multiple of its step", span=step_place, hint=f"write {hint}"
             )
-        if offsets and offsets[0][0] % whole != 0:
-            raise NotSupported("a window cannot have an offset", span=offsets[0][1], hint=_ALIGNED)
-        return cumulating(whole, step, span)
+        return cumulating(whole, step, span, offsets[0][0] if offsets else 0)
     slide, size = (0, 1) if function == "HOP" else (1 if function == "WINDOW" and len(durations) > 1 else 0, 0)
     offset = durations[max(slide, size) + 1] if max(slide, size) + 1 < len(durations) else None
     window = RangeClause(durations[size][0], durations[slide][0] if slide != size else None, False, span)
-    return _check(window, durations[slide][1], offset)
+    return _shifted(window, durations[slide][1], 0 if offset is None else offset[0])
 
 
-def _check(window: RangeClause, slide_place: Span, offset: tuple[int, Span] | None) -> RangeClause:
+def _shifted(window: RangeClause, slide_place: Span, offset: int) -> RangeClause:
     slide = window.size if window.slide is None else window.slide
     if not 0 < slide <= window.size:
         raise NotSupported(
@@ -184,9 +181,7 @@ def _check(window: RangeClause, slide_place: Span, offset: tuple[int, Span] | No
             span=slide_place,
             hint="windows with gaps are written FROM s [RANGE 1 MINUTE SLIDE 5 MINUTES]",
         )
-    if offset is not None and offset[0] % slide != 0:
-        raise NotSupported("a window cannot have an offset", span=offset[1], hint=_ALIGNED)
-    return window
+    return replace(window, offset=offset % slide)
 
 
 def _named_argument(reader: Reader, *names: str) -> None:

@@ -40,7 +40,10 @@ def read_window(tokens: Sequence[Token], text: str, expressions: Expressions) ->
     reader = Reader(tokens[1:-1], text, end=tokens[-1].start, whole="window")
     clause = _clause(reader, span, expressions)
     if not reader.done:
-        reader.fail("the window should end here")
+        hint = (
+            "only aligned windows have an OFFSET: [RANGE 1 DAY OFFSET 8 HOURS]" if reader.word() == "OFFSET" else None
+        )
+        reader.fail("the window should end here", hint=hint)
     return clause
 
 
@@ -54,9 +57,11 @@ def _clause(reader: Reader, span: Span, expressions: Expressions) -> WindowClaus
     if reader.accept("RANGE"):
         size = _positive(reader)
         if reader.accept("STEP"):
-            return cumulating(size, _positive(reader), span)
-        per_tuple = reader.accept("SLIDE", "TUPLE")
-        return RangeClause(size, None if per_tuple else _slide(reader), per_tuple, span)
+            return cumulating(size, _positive(reader), span, _offset(reader))
+        if reader.accept("SLIDE", "TUPLE"):
+            return RangeClause(size, None, True, span)
+        slide = _slide(reader)
+        return RangeClause(size, slide, False, span, _offset(reader) % (slide or size))
     if reader.accept("ROWS"):
         return _rows(reader, by, span)
     if reader.accept("WHILE"):
@@ -81,7 +86,7 @@ def _clause(reader: Reader, span: Span, expressions: Expressions) -> WindowClaus
     )
 
 
-def cumulating(size: int, step: int, span: Span) -> CumulateClause:
+def cumulating(size: int, step: int, span: Span, offset: int = 0) -> CumulateClause:
     """Return the window that grows by `step` up to `size`."""
     if size % step != 0:
         raise SyntaxFault(
@@ -89,7 +94,7 @@ def cumulating(size: int, step: int, span: Span) -> CumulateClause:
             span=span,
             hint="write for example [RANGE 1 DAY STEP 1 HOUR]",
         )
-    return CumulateClause(size, step, span)
+    return CumulateClause(size, step, span, offset % size)
 
 
 def _positive(reader: Reader) -> int:
@@ -102,6 +107,10 @@ def _positive(reader: Reader) -> int:
 
 def _slide(reader: Reader) -> int | None:
     return _positive(reader) if reader.accept("SLIDE") else None
+
+
+def _offset(reader: Reader) -> int:
+    return reader.offset() if reader.accept("OFFSET") else 0
 
 
 def _rows(reader: Reader, by: tuple[exp.Expr, ...], span: Span) -> RowsClause:

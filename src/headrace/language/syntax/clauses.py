@@ -15,12 +15,13 @@ from headrace.errors import Span
 
 @dataclass(frozen=True, slots=True)
 class RangeClause:
-    """[RANGE size], [RANGE size SLIDE slide], [RANGE size SLIDE TUPLE]; spans in microseconds."""
+    """[RANGE size], [RANGE size SLIDE slide], [RANGE size SLIDE TUPLE], [RANGE size OFFSET offset], in microseconds."""
 
     size: int
     slide: int | None
     per_tuple: bool
     span: Span
+    offset: int = 0  # from 0 to before the slide
 
     @property
     def is_tumbling(self) -> bool:
@@ -30,11 +31,12 @@ class RangeClause:
 
 @dataclass(frozen=True, slots=True)
 class CumulateClause:
-    """[RANGE size STEP step]; `size` is a multiple of `step`."""
+    """[RANGE size STEP step], [RANGE size STEP step OFFSET offset]; `size` is a multiple of `step`."""
 
     size: int
     step: int
     span: Span
+    offset: int = 0  # from 0 to before the size
 
 
 @dataclass(frozen=True, slots=True)

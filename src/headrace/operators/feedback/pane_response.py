@@ -113,19 +113,19 @@ def _panes(window: Panes, ends: Match) -> tuple[tuple[Column, Match], ...] | Non
         return None
     low, high = limits
     match window:
-        case Range(size=size, slide=slide):
+        case Range(size=size, slide=slide, offset=offset):
             # windows p..q: the timestamps from (p - 1) * slide + size to before (q + 1) * slide are in no other
-            first = None if low is None else (-((size - low) // slide) - 1) * slide + size
-            stop = None if high is None else ((high - size) // slide + 1) * slide
+            first = None if low is None else (-((size + offset - low) // slide) - 1) * slide + size + offset
+            stop = None if high is None else ((high - size - offset) // slide + 1) * slide + offset
             if first is not None and stop is not None and first >= stop:
                 return None
             return ((Column(PANE, Type.BIGINT), Between(first, None if stop is None else stop - pane_length(window))),)
         case Landmark(slide=slide):
             # a pane is in all windows that end after it
             return None if high is not None or low is None else ((Column(PANE, Type.BIGINT), at_least(low - slide)),)
-        case Cumulative(size=size, step=step):
+        case Cumulative(size=size, step=step, offset=offset):
             # a pane is in the windows that end after it, up to the last of its period
-            last = None if high is None else high // size * size - step
+            last = None if high is None else (high - offset) // size * size + offset - step
             first = None if low is None else low - step
             if first is not None and last is not None and first > last:
                 return None
@@ -138,7 +138,7 @@ def _times(window: Range | Landmark, match: Match) -> tuple[tuple[Column, Match]
     if limits is None:
         return None
     low, high = limits
-    length, origin = pane_length(window), (window.start or 0) if isinstance(window, Landmark) else 0
+    length, origin = pane_length(window), (window.start or 0) if isinstance(window, Landmark) else window.offset
     first = None if low is None else -((origin - low) // length) * length + origin
     stop = None if high is None else ((high - origin) // length + 1) * length + origin
     return ((STAMP, Between(first, stop, open_high=stop is not None)),)

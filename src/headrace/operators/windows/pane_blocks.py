@@ -20,12 +20,23 @@ _LEAST_PANES = 8
 
 
 class PaneBlocks:
-    """The rows of windows over `panes`, which are `length` long, `count` of them in a window, by the column `pane`."""
+    """The rows of windows over `panes`, by the column `pane`.
+
+    Panes are `length` long and begin at multiples of it after the `origin`; a window has `count` of them.
+    """
 
     def __init__(
-        self, panes: RunTree, pane: str, *, length: int, count: int, merge: Callable[[pl.DataFrame], pl.DataFrame]
+        self,
+        panes: RunTree,
+        pane: str,
+        *,
+        length: int,
+        count: int,
+        merge: Callable[[pl.DataFrame], pl.DataFrame],
+        origin: int = 0,
     ) -> None:
         self._panes, self._pane, self._length, self._merge = panes, pane, length, merge
+        self._origin = origin
         self._height = count.bit_length() - 1 if count >= _LEAST_PANES else 0
         self.forget()
 
@@ -39,25 +50,26 @@ class PaneBlocks:
 
     def build(self, bound: int) -> None:
         """Merge what is complete when no tuple before `bound` can come any more."""
-        least = self._panes.least()
+        least, origin = self._panes.least(), self._origin
         for level in range(1, self._height + 1):
             length = self._length << level
-            start, stop = max(self._built[level], least // length * length), bound // length * length
+            first = (least - origin) // length * length + origin
+            start, stop = max(self._built[level], first), (bound - origin) // length * length + origin
             if start < stop:
                 rows = self._levels[level - 1].between(start, stop)
                 if rows:
-                    self._levels[level].append(
-                        self._merge(pl.concat(rows).with_columns(pl.col(self._pane) // length * length))
-                    )
+                    begun = (pl.col(self._pane) - origin) // length * length + origin
+                    self._levels[level].append(self._merge(pl.concat(rows).with_columns(begun)))
                 self._built[level] = stop
 
     def between(self, start: int, stop: int) -> list[pl.DataFrame]:
         """Return partials that make up the panes from `start` to `stop`, whole panes that `build` has seen complete."""
         partials: list[pl.DataFrame] = []
-        length = self._length
+        length, origin = self._length, self._origin
         for level in range(self._height):
             longer = 2 * length
-            inner_start, inner_stop = -(-start // longer) * longer, stop // longer * longer
+            inner_start = -((origin - start) // longer) * longer + origin
+            inner_stop = (stop - origin) // longer * longer + origin
             if inner_start >= inner_stop:
                 return partials + self._levels[level].between(start, stop)
             partials += self._levels[level].between(start, inner_start) + self._levels[level].between(inner_stop, stop)

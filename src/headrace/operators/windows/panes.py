@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -126,11 +127,10 @@ class _Partial(Operator):
         self._shown = shown_as(spec.keys)
         ts, self._inside = pl.col(TS), None
         match spec.window:
-            case Range(size=size, slide=slide):
-                length = math.gcd(size, slide)
-                self._pane = ts // length * length
+            case Range(size=size, slide=slide, offset=offset):
+                self._pane = _floor(ts, math.gcd(size, slide), offset)
                 if slide > size:
-                    self._inside = ts - ts // slide * slide < size
+                    self._inside = ts - _floor(ts, slide, offset) < size
             case Landmark(start=start, slide=slide):
                 first = start or 0
                 self._pane = (ts - first) // slide * slide + first
@@ -151,11 +151,13 @@ class _Partial(Operator):
 class _RangeWindows(Operator):
     def __init__(self, window: Range, aggregates: Aggregates, since: int) -> None:
         self._window, self._aggregates = window, aggregates
-        self._since = since if since <= BEGIN else -(-since // window.slide) * window.slide  # a window begins there
+        self._since = since if since <= BEGIN else _ceiling(since, window.slide, window.offset)  # a window begins there
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
         self._panes = RunTree("pane", PANE, self._merge, aggregates.names)
         length = math.gcd(window.size, window.slide)
-        self._blocks = PaneBlocks(self._panes, PANE, length=length, count=window.size // length, merge=self._merge)
+        self._blocks = PaneBlocks(
+            self._panes, PANE, length=length, origin=window.offset, count=window.size // length, merge=self._merge
+        )
         self._panes.expire(self._since)
         self._ahead: pl.DataFrame | None = None  # the ends up to which windows of a group have closed, if they overlap
 
@@ -165,24 +167,23 @@ class _RangeWindows(Operator):
         return ()
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
-        bound, (size, slide) = mark.bound, (self._window.size, self._window.slide)
-        bound_after = Punctuation(END if bound >= END else _next_end(bound, size, slide))
+        bound = mark.bound
+        bound_after = Punctuation(END if bound >= END else _next_end(bound, self._window))
         least = self._panes.least()
         if least == END or self._next_close(least) > bound:
             self._forget_closed(bound)
             return (bound_after,)
         result = self._close(bound)
         # The horizon is where the first window that has not closed starts; earlier panes are in no window any more.
-        self._blocks.expire(min(_next_end(bound, size, slide) - size, END))
+        self._blocks.expire(min(_next_end(bound, self._window) - self._window.size, END))
         self._forget_closed(bound)
         return (Page(result), bound_after)
 
     def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
         """Close the windows of some groups ahead of time, and forget what no other window of theirs needs."""
-        size, slide = self._window.size, self._window.slide
         results = self._close_ahead(completion.rows)
         # a later result has the end of a window that has not closed
-        later = Completion(completion.rows.with_columns((pl.col(TS) - size) // slide * slide + size + slide))
+        later = Completion(completion.rows.with_columns(_next_end(pl.col(TS), self._window)))
         return (later,) if results is None else (Page(results), later)
 
     def _close_ahead(self, completed: pl.DataFrame) -> pl.DataFrame | None:
@@ -197,7 +198,7 @@ class _RangeWindows(Operator):
         rows = pl.concat(parts)
         closed = pl.lit(BEGIN, pl.Int64) if self._ahead is None else times_of(rows, self._ahead)
         rows = rows.with_columns(pl.max_horizontal(closed, pl.lit(first - slide, pl.Int64)).alias("__closed"))
-        own = pl.col(PANE) // slide * slide + size
+        own = _floor(pl.col(PANE), slide, self._window.offset) + size
         inside = (end > pl.col(PANE)) & (end <= pl.col(_UNTIL)) & (end > pl.col("__closed"))
         spread = pl.concat(
             [rows.with_columns((own - k * slide).alias(_WINDOW_END)).filter(inside) for k in range(-(-size // slide))]
@@ -210,12 +211,12 @@ class _RangeWindows(Operator):
 
     def _forget_ahead(self, completed: pl.DataFrame, rows: pl.DataFrame) -> None:
         """Forget the panes of these keys that are in no window that has not closed, and note what has closed."""
-        size, slide, names = self._window.size, self._window.slide, self._aggregates.names
-        starts = completed.with_columns((pl.col(TS) - size) // slide * slide + slide)  # of windows that have not closed
+        window, names = self._window, self._aggregates.names
+        starts = completed.with_columns(_next_end(pl.col(TS), window) - window.size)  # of windows that have not closed
         self._panes.give(lambda panes: (panes[PANE] < times_of(panes, starts)).to_numpy())
         self._blocks.forget()
-        if slide < size:
-            groups = rows.select(*names, ((pl.col(_UNTIL) - size) // slide * slide + size).alias(TS)).unique()
+        if window.slide < window.size:
+            groups = rows.select(*names, _last_end(pl.col(_UNTIL), window).alias(TS)).unique()
             self._set_ahead(latest(groups if self._ahead is None else pl.concat([self._ahead, groups])))
 
     def _forget_closed(self, bound: int) -> None:
@@ -284,7 +285,8 @@ class _RangeWindows(Operator):
             return None
         newest = max(int(rows[PANE][-1]) for rows in self._panes.between(BEGIN, END))
         end, overlap = pl.col(_WINDOW_END), -(-size // slide)
-        merged = self._merge_windows([self._spread(self._next_close(least), newest // slide * slide + size, overlap)])
+        last = _floor(newest, slide, self._window.offset) + size
+        merged = self._merge_windows([self._spread(self._next_close(least), last, overlap)])
         merged = self._not_ahead(merged)
         return self._in_order(self._aggregates.results(merged, start=end - size, end=end, stamp=end))
 
@@ -296,14 +298,14 @@ class _RangeWindows(Operator):
 
     def _next_close(self, pane: int) -> int:
         """Return the end of the first window that holds a pane and has not closed."""
-        return max(_next_end(pane, self._window.size, self._window.slide), self._panes.horizon + self._window.size)
+        return max(_next_end(pane, self._window), self._panes.horizon + self._window.size)
 
     def _close(self, bound: int) -> pl.DataFrame:
         """Return results of the windows that have not closed and end by `bound`."""
         size, slide = self._window.size, self._window.slide
         first = self._next_close(self._panes.least())
         newest = max(int(rows[PANE][-1]) for rows in self._panes.between(BEGIN, bound))
-        last = min(_last_end(bound, size, slide), newest // slide * slide + size)
+        last = min(_last_end(bound, self._window), _floor(newest, slide, self._window.offset) + size)
         windows, overlap = (last - first) // slide + 1, -(-size // slide)
         if windows > overlap and len(self._panes) * overlap <= _BATCH_ROWS:
             merged = self._merge_windows([self._spread(first, last, overlap)])
@@ -316,7 +318,8 @@ class _RangeWindows(Operator):
         """Return each pane once for every window that holds it, with the end of that window."""
         size, slide, end = self._window.size, self._window.slide, pl.col(_WINDOW_END)
         rows = pl.concat(self._panes.between(first - size, last))
-        own, inside = pl.col(PANE) // slide * slide + size, (end > pl.col(PANE)) & end.is_between(first, last)
+        own = _floor(pl.col(PANE), slide, self._window.offset) + size
+        inside = (end > pl.col(PANE)) & end.is_between(first, last)
         return pl.concat(
             [rows.with_columns((own - k * slide).alias(_WINDOW_END)).filter(inside) for k in range(overlap)]
         )
@@ -345,7 +348,7 @@ class _RangeWindows(Operator):
                 yield end
                 end += slide
             else:
-                end = _next_end(pane, size, slide)
+                end = _next_end(pane, self._window)
 
     def _merge_windows(self, rows: list[pl.DataFrame]) -> pl.DataFrame:
         return self._aggregates.merge(pl.concat(rows), [_WINDOW_END, *self._aggregates.names])
@@ -366,8 +369,8 @@ class _LandmarkWindows(Operator):
         return ()
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
-        bound, slide, origin = mark.bound, self._window.slide, self._window.start or 0
-        ahead = _next_end(bound - origin, slide, slide) + origin
+        bound, slide = mark.bound, self._window.slide
+        ahead = _floor(bound, slide, self._window.start or 0) + slide
         if self._window.start is not None:
             ahead = max(ahead, self._window.start + slide)
         results = []
@@ -433,7 +436,7 @@ class _CumulativeWindows(Operator):
 
     def __init__(self, window: Cumulative, aggregates: Aggregates, since: int) -> None:
         self._window, self._aggregates = window, aggregates
-        self._since = since if since <= BEGIN else -(-since // window.size) * window.size  # a period begins there
+        self._since = since if since <= BEGIN else _ceiling(since, window.size, window.offset)  # a period begins there
         self._columns = [PANE, *aggregates.names, *(part.name for part in aggregates.parts)]
         self._panes = RunTree("pane", PANE, self._merge, aggregates.names)
         # The pane of a total is the start of its period.
@@ -451,7 +454,7 @@ class _CumulativeWindows(Operator):
         results = []
         while (end := self._next_close()) <= bound and end < END:
             results.append(self._close(end))
-        bound_after = Punctuation(END if bound >= END else _next_end(bound, step, step))
+        bound_after = Punctuation(END if bound >= END else _floor(bound, step, self._window.offset) + step)
         return (Page(pl.concat(results)), bound_after) if results else (bound_after,)
 
     def state(self) -> State:
@@ -493,7 +496,8 @@ class _CumulativeWindows(Operator):
 
     def _close(self, end: int) -> pl.DataFrame:
         step, size = self._window.step, self._window.size
-        start, period = (end - step) // size * size, pl.lit((end - step) // size * size, pl.Int64)
+        start = _floor(end - step, size, self._window.offset)
+        period = pl.lit(start, pl.Int64)
         if fresh := self._panes.between(end - step, end):
             self._totals.append(self._merge(pl.concat(fresh).with_columns(period.alias(PANE))))
             self._panes.expire(end)
@@ -569,11 +573,23 @@ def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pat
     return patterns
 
 
-def _last_end(bound: int, size: int, slide: int) -> int:
+_T = TypeVar("_T", int, pl.Expr)
+
+
+def _floor(time: _T, length: int, origin: int) -> _T:
+    """Return the greatest time <= `time` that is a multiple of `length` after the origin."""
+    return (time - origin) // length * length + origin
+
+
+def _ceiling(time: int, length: int, origin: int) -> int:
+    return -((origin - time) // length) * length + origin
+
+
+def _last_end(bound: _T, window: Range) -> _T:
     """Return the greatest window end <= bound."""
-    return (bound - size) // slide * slide + size
+    return _floor(bound - window.size, window.slide, window.offset) + window.size
 
 
-def _next_end(bound: int, size: int, slide: int) -> int:
+def _next_end(bound: _T, window: Range) -> _T:
     """Return the least window end > bound."""
-    return _last_end(bound, size, slide) + slide
+    return _last_end(bound, window) + window.slide

@@ -235,7 +235,7 @@ class JoinTree:
                 f"the join would have to keep all tuples of {item.names[0]} forever", span=item.span, hint=_JOIN_HINT
             )
         binder = ExpressionBinder(Scope((item.relation(),)), self._env.catalog, "in a window")
-        window = extent(item.clause, binder, aggregated=self._aggregated)
+        window = extent(item.clause, binder, aggregated=self._aggregated or item.call is not None)
         if self._is_sequence and window.rows is not None:
             raise NotSupported(
                 f"a {self._word} join cannot have a ROWS window", span=item.clause.span, hint="write [RANGE ...]"

@@ -162,6 +162,16 @@ def window_size(
     if item is None:
         return None
     call, bracket = window_call_of(item), window_of(item)
+    if (
+        isinstance(bracket, RangeClause)
+        and bracket.offset
+        and not is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog))
+    ):
+        raise NotSupported(
+            "tuples cannot be ranked in windows with an offset",
+            span=bracket.span,
+            hint="rank the results of an aggregate over these windows, or leave the offset out",
+        )
     if call is None and isinstance(bracket, RangeClause) and bracket.is_tumbling:
         return None if is_grouped(select, env, ExpressionBinder(Scope(()), env.catalog)) else bracket.size
     if call is None or not call.is_table or not isinstance(call.window, RangeClause) or not call.window.is_tumbling:

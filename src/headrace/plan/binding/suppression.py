@@ -136,7 +136,7 @@ def _rule(clause: SuppressClause, source: Source, env: Environment) -> Suppressi
     stream = source.streams[0]
     span: int | None = None
     if len(source.streams) == 1 and stream.clause is not None:
-        if not isinstance(stream.clause, RangeClause) or stream.clause.slide is not None:
+        if not isinstance(stream.clause, RangeClause) or stream.clause.slide is not None or stream.clause.offset:
             hint = "give it a time, such as [RANGE 2 HOURS]; it is looked at with each tuple"
             raise NotSupported(f"{clause.name} cannot use this window", span=stream.clause.span, hint=hint)
         span = stream.clause.size

@@ -33,11 +33,11 @@ def aggregate_window(clause: WindowClause, binder: ExpressionBinder) -> Window:
     match clause:
         case RangeClause(size=size, per_tuple=True):
             return Sliding(size)
-        case RangeClause(size=size, slide=slide, span=span):
-            return _range(size, slide or size, span)
-        case CumulateClause(size=size, step=step, span=span):
+        case RangeClause(size=size, slide=slide, span=span, offset=offset):
+            return _range(size, slide or size, offset, span)
+        case CumulateClause(size=size, step=step, span=span, offset=offset):
             _check_number(size, step, "STEP", span)
-            return Cumulative(size, step)
+            return Cumulative(size, step, offset)
         case RowsClause(size=size, slide=slide, by=by):
             return Rows(size, slide or size, tuple(binder.bind(expression) for expression in by))
         case SessionClause(gap=gap, inclusive=inclusive):
@@ -81,12 +81,30 @@ def _largest_range(ranges: Sequence[RangeClause]) -> Window:
     slides = [clause.slide for clause in ranges if clause.slide is not None]
     if not slides and any(clause.per_tuple for clause in ranges):
         return Sliding(size)
-    return _range(size, min(slides, default=size), ranges[0].span)
+    slide = min(slides, default=size)
+    offsets = {clause.offset % slide for clause in ranges}
+    if len(offsets) > 1:
+        raise NotSupported(
+            "the windows of a join have different offsets",
+            span=next(clause.span for clause in ranges if clause.offset),
+            hint="write the same OFFSET after each stream",
+        )
+    return _range(size, slide, offsets.pop(), ranges[0].span)
 
 
-def _range(size: int, slide: int, span: Span) -> Range:
+def _range(size: int, slide: int, offset: int, span: Span) -> Range:
     _check_number(size, slide, "SLIDE", span)
-    return Range(size, slide)
+    return Range(size, slide, offset)
+
+
+def _refuse_offset(clause: RangeClause) -> None:
+    """Refuse an offset where a window follows the tuples instead of the clock."""
+    if clause.offset:
+        raise NotSupported(
+            "only the windows of aggregates have an OFFSET",
+            span=clause.span,
+            hint="leave it out here: a tuple is remembered from its own time on",
+        )
 
 
 def _check_number(size: int, slide: int, clause: str, span: Span) -> None:
@@ -110,6 +128,8 @@ def extent(clause: WindowClause, binder: ExpressionBinder, *, aggregated: bool) 
                 hint=_NO_SLIDE,
             )
         case RangeClause(size=size):
+            if not aggregated:
+                _refuse_offset(clause)
             return Extent(span=size)
         case RowsClause(slide=slide, span=span) if slide not in (None, 1):
             raise NotSupported(
@@ -155,6 +175,7 @@ def distinct_span(clause: WindowClause) -> int:
     """Return how long DISTINCT keeps a row."""
     match clause:
         case RangeClause(size=size):
+            _refuse_offset(clause)
             return size
         case NowClause():
             return 0

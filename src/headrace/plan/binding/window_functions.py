@@ -107,9 +107,10 @@ def with_bounds(source: Node, call: WindowCall) -> Node:
             span=call.span,
             hint=_GROUP_HINT,
         )
-    size = Literal(call.window.size, Type.BIGINT)
+    size, offset = Literal(call.window.size, Type.BIGINT), call.window.offset
     ts: Expr = Column(TS, Type.BIGINT)
-    within = _bigint("%", _bigint("+", _bigint("%", ts, size), size), size)
+    since = _bigint("-", ts, Literal(offset, Type.BIGINT)) if offset else ts
+    within = _bigint("%", _bigint("+", _bigint("%", since, size), size), size)
     start = _bigint("-", ts, within)
     ends = {"window_start": start, "window_end": _bigint("+", start, size)}
     columns = tuple((field.name, Column(field.name, field.type)) for field in source.schema)

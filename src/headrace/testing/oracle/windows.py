@@ -44,8 +44,8 @@ def grouped(rows: Iterable[Row], by: Sequence[Expr]) -> list[list[Row]]:
 def contents(window: Window, rows: list[Row]) -> list[Content]:
     """Return all windows over ordered rows that give a result."""
     match window:
-        case Range(size=size, slide=slide):
-            return _range(rows, size, slide)
+        case Range():
+            return _range(rows, window)
         case Sliding(size=size):
             return [_sliding(rows, position, size) for position in range(len(rows))]
         case Rows(size=size, slide=slide):
@@ -55,8 +55,8 @@ def contents(window: Window, rows: list[Row]) -> list[Content]:
             return _session(rows, window)
         case Landmark(start=start, slide=slide):
             return _landmark(rows, start, slide)
-        case Cumulative(size=size, step=step):
-            return _cumulative(rows, size, step)
+        case Cumulative():
+            return _cumulative(rows, window)
         case While(predicate=predicate):
             return _while(rows, predicate)
 
@@ -77,18 +77,19 @@ def _in_order(window: Window, call: AggregateCall, group: list[Row]) -> list[Row
     return sorted(group, key=lambda row: (row.ts, sort_key(value_of(arg, row.scope))))
 
 
-def _range(rows: list[Row], size: int, slide: int) -> list[Content]:
-    numbers = sorted(
+def _range(rows: list[Row], window: Range) -> list[Content]:
+    size, slide, offset = window.size, window.slide, window.offset
+    starts = sorted(
         {
-            k
+            offset + k * slide
             for row in rows
-            for k in range((row.ts - size) // slide, row.ts // slide + 1)
-            if k * slide <= row.ts < k * slide + size
+            for k in range((row.ts - offset - size) // slide, (row.ts - offset) // slide + 1)
+            if offset + k * slide <= row.ts < offset + k * slide + size
         }
     )
     windows: list[Content] = []
-    for k in numbers:
-        start, end = k * slide, k * slide + size
+    for start in starts:
+        end = start + size
         windows.append(([row for row in rows if start <= row.ts < end], start, end, end))
     return windows
 
@@ -123,9 +124,10 @@ def _landmark(rows: list[Row], start: int | None, slide: int) -> list[Content]:
     return [([row for row in counted if row.ts < end], start, end, end) for end in ends]
 
 
-def _cumulative(rows: list[Row], size: int, step: int) -> list[Content]:
+def _cumulative(rows: list[Row], window: Cumulative) -> list[Content]:
+    size, step, offset = window.size, window.step, window.offset
     windows: list[Content] = []
-    for start in sorted({row.ts // size * size for row in rows}):
+    for start in sorted({(row.ts - offset) // size * size + offset for row in rows}):
         for end in range(start + step, start + size + 1, step):
             held = [row for row in rows if start <= row.ts < end]
             if held:

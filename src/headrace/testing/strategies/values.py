@@ -114,14 +114,21 @@ def windows(schema: Schema) -> SearchStrategy[Window]:
         else st.just(())
     )
     counts = st.integers(1, 4)
+    offsets = st.sampled_from((0, SECOND, 7 * SECOND, 2_500_000))
     return st.one_of(
         spans.map(lambda size: Range(size, size)),
         st.builds(Range, spans, spans),
+        st.builds(lambda size, slide, offset: Range(size, slide, offset % slide), spans, spans, offsets),
         st.builds(Sliding, spans | st.none()),
         st.builds(Rows, counts, counts, by),
         st.builds(Session, spans, st.booleans()),
         st.builds(Landmark, spans | st.none(), spans),
-        st.builds(lambda step, count: Cumulative(step * count, step), spans, st.integers(1, 4)),
+        st.builds(
+            lambda step, count, offset: Cumulative(step * count, step, offset % (step * count)),
+            spans,
+            st.integers(1, 4),
+            offsets,
+        ),
         st.builds(While, predicates(schema, 1), by),
     )
 

@@ -118,6 +118,9 @@ def test_a_group_is_given_up() -> None:
         (Range(20, 10), (END, Between(20, 30)), (P, Between(10, 10))),
         (Range(20, 10), (END, at_most(20)), (P, at_most(0))),  # ts < (w + 1) * s
         (Range(20, 10), (END, unequal(20)), None),
+        (Range(10, 10, 3), (END, equal(23)), (P, Between(13, 13))),
+        (Range(15, 10, 3), (END, at_most(40)), (P, at_most(28))),
+        (Cumulative(30, 10, 4), (END, at_most(70)), (P, at_most(54))),  # its period ends at 64
         (Landmark(None, 10), (END, at_most(20)), None),
         (Landmark(None, 10), (END, at_least(20)), (P, at_least(10))),
         (Cumulative(30, 10), (END, at_least(50)), (P, at_least(40))),

@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 from unittest import mock
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -30,7 +31,8 @@ def counting(window: Panes) -> list[Any]:
 
 
 def pane_of(window: Panes) -> Range | Landmark:
-    return Range(window.step, window.step) if isinstance(window, Cumulative) else window
+    step = window.step if isinstance(window, Cumulative) else 0
+    return Range(step, step, window.offset % step) if isinstance(window, Cumulative) else window
 
 
 def tuples_at(*instants: int) -> Page:
@@ -57,6 +59,39 @@ def test_overlapping_windows_share_panes() -> None:
 def test_tuples_in_the_gaps_between_windows_are_dropped() -> None:
     output = windows.run(lambda: counting(Range(2, 10)), [tuples_at(-9, -8, 0, 1, 2, 9, 11), Punctuation(END)])
     assert stamped(output) == [(-8, 1), (2, 2), (12, 1)]
+
+
+def test_windows_with_an_offset_are_the_windows_of_a_stream_that_is_earlier_by_it() -> None:
+    instants = (-9, 0, 1, 2, 3, 8, 11, 30, 31, 64, 65)
+    marks = [-5, 3, 4, 10, 13, 40, 60]
+    for window in (Range(10, 10), Range(10, 4), Range(2, 10), Range(32, 2), Cumulative(15, 5)):
+        longest = window.size if isinstance(window, Cumulative) else window.slide
+        for offset in range(1, longest):
+            moved = msgspec.structs.replace(window, offset=offset)
+            outputs = [
+                windows.run(
+                    lambda given=given: counting(given),  # type: ignore[misc]
+                    [
+                        tuples_at(*(ts + by for ts in instants)),
+                        *(element for mark in marks for element in (Punctuation(mark + by), None)),
+                        Punctuation(END),
+                    ],
+                )
+                for given, by in ((window, 0), (moved, offset))
+            ]
+            assert stamped(outputs[1]) == [(end + offset, n) for end, n in stamped(outputs[0])]
+            bounds = [[item.bound for item in output if isinstance(item, Punctuation)] for output in outputs]
+            assert bounds[1][:-1] == [bound + offset for bound in bounds[0][:-1]]
+
+
+def test_windows_with_an_offset_that_begin_before_the_start_are_left_out() -> None:
+    moved = Range(10, 5, 2)
+    spec = PaneAggregate(moved, (), COUNT, since=8)
+    output = windows.run(
+        lambda: [PartialAggregate(pane_of(moved), (), COUNT).build(), spec.build()],
+        [tuples_at(8, 11, 12, 18), Punctuation(END)],
+    )
+    assert stamped(output) == [(22, 2), (27, 1)]
 
 
 def test_a_landmark_window_keeps_totals_and_speaks_only_of_groups_that_got_tuples() -> None:
