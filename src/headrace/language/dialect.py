@@ -36,7 +36,7 @@ from headrace.language.read.within_group import without_ignore_nulls, without_wi
 from headrace.language.reader import SPELLED, no_type, span_of
 from headrace.language.size import check_written
 from headrace.language.syntax.clauses import EmitClause, FollowingClause, MannerClause, PaceClause, TemporalClause
-from headrace.model.time import parse_duration
+from headrace.model.time import DAY, LONGEST, parse_interval
 
 #: The longest name of a stream, query, column or anything else.
 MAX_NAME = 128
@@ -414,13 +414,14 @@ def _without_ttl(tokens_: Sequence[Token]) -> tuple[Sequence[Token], tuple[int, 
             span = Span(tokens_[index].start, tokens_[-1].end + 1)
             text = " ".join(token.text for token in tokens_[index + 2 :] if token.text.upper() != "INTERVAL")
             try:
-                ttl = parse_duration(text)
+                ttl = parse_interval(text)
             except ValueError as error:
                 if tokens_[index + 2].token_type != TokenType.STRING:
                     return tokens_, None  # two names
                 raise SyntaxFault(str(error), span=span, hint="write STATE TTL '1 day'") from error
-            if ttl <= 0:
-                raise SyntaxFault("STATE TTL must be longer than nothing", span=span, hint="write STATE TTL '1 day'")
+            if not 0 < ttl <= LONGEST:
+                wrong = f"{LONGEST // DAY:,} days at most" if ttl > 0 else "longer than nothing"
+                raise SyntaxFault(f"STATE TTL must be {wrong}", span=span, hint="write STATE TTL '1 day'")
             return tokens_[:index], (ttl, span)
     return tokens_, None
 

@@ -181,6 +181,8 @@ ENDINGS = {
     "PARTITION BY": _SPREAD,
     "PARTITION": _SPREAD,
     ",": "write a statement for each",
+    "PUNCTUATED": "write it before FROM: PUNCTUATED BY done ON (segment) FROM KIND (options)",
+    "TIMESTAMP": "write it before FROM: TIMESTAMP BY at SKEW 2 SECONDS FROM KIND (options)",
 }
 
 #: By the word after SHOW.

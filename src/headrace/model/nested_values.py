@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from headrace.model.digits import from_integers, parsed
-from headrace.model.time import parse_duration, parse_instant
+from headrace.model.time import parse_instant, parse_interval
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (TIMESTAMP is kept without zone)
@@ -117,7 +117,7 @@ def _plain(value: Any, type_: Type) -> Any:
         case Type.INTERVAL, datetime.timedelta():
             return value
         case Type.INTERVAL, str():
-            return parse_duration(value) * _TICK
+            return parse_interval(value) * _TICK
         case Type.INTERVAL, int():
             return value * _TICK
         case _:

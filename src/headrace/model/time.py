@@ -19,6 +19,8 @@ END = 2**62
 #: The timestamps that a tuple may have: from year 1 to 9000. Windows, skews and Python's dates need room beyond them.
 EARLIEST = -62_135_596_800 * SECOND
 LATEST = 221_845_392_000 * SECOND
+#: The longest duration of a window, a skew or a time to live: what it holds ends before the year 10,000.
+LONGEST = 999 * 365 * DAY
 
 UNITS = {
     "us": MICROSECOND, "microsecond": MICROSECOND, "microseconds": MICROSECOND,
@@ -34,6 +36,14 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def parse_duration(text: str) -> int:
+    """Read how long something lasts, as an interval is written; ValueError if it is none, or too long."""
+    duration = parse_interval(text)
+    if duration > LONGEST:
+        raise ValueError(f"{text.strip()!r} is too long: a duration has {LONGEST // DAY:,} days at most")
+    return duration
+
+
+def parse_interval(text: str) -> int:
     """Read '500 ms', '1.5 minutes' or '1 h 30 min' as microseconds; ValueError if it is none."""
     position, total = 0, 0.0
     while position < len(text):

@@ -12,8 +12,11 @@ from headrace.catalog.define import (
     define_table,
     define_view,
 )
-from headrace.catalog.definitions import Table
+from headrace.catalog.definitions import Query, Stream, Table
 from headrace.connectors import check_source, infer_schema
+from headrace.connectors.files.tables import TABLE_KINDS
+from headrace.connectors.kinds import SOURCES
+from headrace.connectors.options import near
 from headrace.errors import NameFault, pointing_at
 from headrace.language.syntax import statements
 from headrace.model.expressions.expression import Column
@@ -48,10 +51,24 @@ def create_table(statement: statements.CreateTable, transaction: Transaction) ->
         _create_fed_table(statement, transaction)
         return
     with pointing_at(statement.connector.span):
+        _check_kind(statement, transaction)
         check_secrets(statement.connector)
         schema = statement.columns or infer_schema(define_connector(statement.connector))
     note = format_warnings(secret_warnings(statement.connector))
     transaction.define(define_table(statement, schema), statement, f"table {statement.name.text}", note)
+
+
+def _check_kind(statement: statements.CreateTable, transaction: Transaction) -> None:
+    """Refuse a table from something that is no kind of source, such as a stream without PRIMARY KEY."""
+    kind = statement.connector.kind
+    if kind in SOURCES:
+        return  # whether a table can be read from it is told when it is read
+    hint = near(kind, TABLE_KINDS)
+    origin = transaction.catalog.get(kind.lower())
+    if isinstance(origin, Stream | Query):
+        form = f"CREATE TABLE {statement.name.text} (..., PRIMARY KEY (id)) FROM {origin.name}"
+        hint = f"a table that a stream feeds has a key: {form}"
+    raise NameFault(f"a table cannot come from {kind}", span=statement.connector.span, hint=hint)
 
 
 def _create_fed_table(statement: statements.CreateTable, transaction: Transaction) -> None:

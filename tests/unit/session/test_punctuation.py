@@ -97,7 +97,7 @@ def test_a_join_forgets_what_can_meet_nothing_more(session):
 
 def test_ends_of_both_inputs_close_groups_behind_a_join(session):
     session.execute("""CREATE QUERY sums AS SELECT r.segment, count(*) AS n FROM readings [RANGE 10 SECONDS] AS r
-        JOIN tolls [RANGE 10 SECONDS] AS t ON r.segment = t.segment GROUP BY r.segment WINDOW 10 SECONDS INTO MEMORY""")
+        JOIN tolls [RANGE 10 SECONDS] AS t ON r.segment = t.segment GROUP BY r.segment INTO MEMORY""")
     push(session, "readings", reading(1, 1), reading(2, 1), reading(2, 2))
     push(session, "tolls", {"at": 3, "segment": 1, "toll": 1}, {"at": 3, "segment": 2, "toll": 1})
     push(session, "tolls", {"at": 20, "segment": 1, "closed": at(20)}, {"at": 20, "segment": 2, "closed": at(20)})

@@ -20,6 +20,8 @@ from headrace.model.schema import Field, Schema
 from headrace.model.types import DataType, Type, type_of
 from headrace.storage.reading import open_to_read, size_of
 
+#: What a table may come from.
+TABLE_KINDS = ("FILES",)
 _SAMPLE = 1 << 20  # bytes of text that are looked at to guess types
 
 
@@ -67,8 +69,8 @@ def infer_schema(connector: Connector) -> Schema:
 
 
 def _files(connector: Connector) -> Layout:
-    if connector.kind != "FILES":
-        raise NameFault(f"a table cannot come from {connector.kind}", hint=near(connector.kind, ("FILES",)))
+    if connector.kind not in TABLE_KINDS:
+        raise NameFault(f"a table cannot come from {connector.kind}", hint=near(connector.kind, TABLE_KINDS))
     return layout(connector)
 
 

@@ -43,7 +43,8 @@ from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
 from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
-from headrace.plan.binding.over import bind_over, name_windows, overs_of
+from headrace.plan.binding.named_windows import name_windows
+from headrace.plan.binding.over import bind_over, overs_of
 from headrace.plan.binding.pace import Part, paced
 from headrace.plan.binding.rank import bind_ranked, has_ranks
 from headrace.plan.binding.size import check_plan

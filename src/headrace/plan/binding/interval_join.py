@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.model.expressions.expression import Call, Column, Expr, Literal
-from headrace.model.time import END
+from headrace.model.time import LONGEST
 from headrace.model.types import Type
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
@@ -42,7 +42,7 @@ def implied_spans(times: Sequence[Iterable[str]], terms: Iterable[Expr]) -> list
             for j in range(count):
                 latest[i][j] = min(latest[i][j], latest[i][via] + latest[via][j])
     spans = [max(latest[other][index] for other in range(count)) for index in range(count)]
-    return None if any(span > END for span in spans) else [max(0, int(span)) for span in spans]
+    return None if any(span > LONGEST for span in spans) else [max(0, int(span)) for span in spans]
 
 
 def _bounds(term: Expr, owners: Mapping[str, int]) -> list[tuple[int, int, int]]:

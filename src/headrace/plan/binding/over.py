@@ -15,6 +15,7 @@ from headrace.model.expressions.expression import columns as columns_in
 from headrace.model.fold import FoldInsert, FoldReturn
 from headrace.model.frame import Frame, PlaceFrame, RangeFrame, RowsFrame
 from headrace.model.rank import RankOrder
+from headrace.model.time import DAY, LONGEST
 from headrace.model.types import ArrayType, Type
 from headrace.model.window import AggregateCall, keeps_values
 from headrace.plan import nodes
@@ -26,7 +27,8 @@ from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.fold import fold_of
 from headrace.plan.binding.from_clause import Source
-from headrace.plan.binding.places import place_function, window_frame
+from headrace.plan.binding.over_place import check_place, check_tumbles, function_of
+from headrace.plan.binding.places import MOST_ROWS, place_function, window_frame
 from headrace.plan.binding.rank import plain_ranks, unbounded_rank, window_size
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
@@ -38,8 +40,6 @@ _IN_WINDOW = "sum(n) OVER (PARTITION BY window_end ORDER BY n DESC), of the tupl
 _BY_PLACE = ("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist")
 #: Functions of OVER that are aggregates under another name.
 _RENAMED = {"first_value": "first", "last_value": "last"}
-#: Most tuples before the current one in a frame of rows.
-_MOST_ROWS = 100_000
 
 
 def overs_of(select: exp.Select) -> list[exp.Window]:
@@ -54,28 +54,6 @@ def overs_of(select: exp.Select) -> list[exp.Window]:
     ]
     ranks = plain_ranks(select)
     return [] if all(any(node is rank for rank in ranks) for node in found) else found
-
-
-def name_windows(select: exp.Select) -> exp.Select:
-    """Return the SELECT with each OVER w written out as the WINDOW clause says."""
-    clauses = {window.this.name.lower(): window for window in select.args.get("windows") or []}
-    if not clauses:
-        return select
-    named = select.copy()
-    named.set("windows", None)
-    for window in list(named.find_all(exp.Window)):
-        alias = window.args.get("alias")
-        if alias is None:
-            continue
-        if alias.name.lower() not in clauses:
-            raise SyntaxFault(f"no window is called {alias.name!r}", span=place(alias), hint="write WINDOW w AS (...)")
-        clause = clauses[alias.name.lower()]
-        window.set("alias", None)
-        for part in ("partition_by", "order", "spec"):
-            value = clause.args.get(part)
-            if value and not window.args.get(part):
-                window.set(part, [v.copy() for v in value] if isinstance(value, list) else value.copy())
-    return named
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +136,8 @@ class _Below:
 
     def call(self, window: exp.Window, number: int) -> _Call:
         """Take the parts of a call into the SELECT below."""
-        function = _function(window)
+        function = function_of(window)
+        check_place(window)
         order = window.args.get("order")
         keys = tuple(self._column(key) for key in window.args.get("partition_by") or [])
         terms = tuple(self._column(term.this) for term in ([] if order is None else order.expressions))
@@ -237,6 +216,8 @@ def _with_calls(
 
             values[f"$call{number}"] = _in_window(call, frames_of)
             continue
+        if not _looks_back(call, times):
+            check_tumbles(call.node, select)
         _check_looks_back(call, times)
         frame = _frame(call, env)
         runs = frame.preceding is None and _returns_while_running(call, env)
@@ -518,6 +499,10 @@ def _frame(call: _Call, env: Environment) -> Frame:
         )
     if span.value < 0:
         raise SyntaxFault("the interval of a frame is negative", span=place(call.node), hint="leave the sign out")
+    if span.value > LONGEST:
+        raise NotSupported(
+            f"a RANGE frame has {LONGEST // DAY:,} days at most", span=place(call.node), hint="write UNBOUNDED instead"
+        )
     return RangeFrame(span.value)
 
 
@@ -529,9 +514,9 @@ def _count(node: exp.Expr, call: exp.Expr) -> int:
         raise SyntaxFault(
             "a number of rows must be a whole number", span=place(call), hint="write for example LAG(x, 1)"
         )
-    if int(node.name) > _MOST_ROWS:
+    if int(node.name) > MOST_ROWS:
         raise NotSupported(
-            f"a frame can have {_MOST_ROWS:,} rows at most",
+            f"a frame can have {MOST_ROWS:,} rows at most",
             span=place(call),
             hint="write a RANGE frame, such as RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT ROW",
         )
@@ -543,17 +528,10 @@ def _check_no_modifiers(select: exp.Select) -> None:
         for node in item.find_all(exp.Window):
             if modifier_of(node.this) is not None:
                 raise NotSupported(
-                    f"{_function(node).upper()} cannot be mixed with other functions of OVER",
+                    f"{function_of(node).upper()} cannot be mixed with other functions of OVER",
                     span=place(node),
                     hint="write one of them in a sub-query",
                 )
-
-
-def _function(window: exp.Window) -> str:
-    inner = window.this
-    while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-        inner = inner.this
-    return str(inner.name)
 
 
 def _has_over(item: exp.Expr) -> bool:
@@ -561,7 +539,7 @@ def _has_over(item: exp.Expr) -> bool:
 
 
 def _shown(item: exp.Expr) -> str:
-    return _function(item).lower() if isinstance(item, exp.Window) else "expr"
+    return function_of(item).lower() if isinstance(item, exp.Window) else "expr"
 
 
 def _ref(name: str) -> exp.Column:

@@ -12,6 +12,8 @@ from headrace.model.frame import PlaceFrame
 from headrace.model.types import Type
 from headrace.plan.binding.expressions.function import apply
 
+#: Most tuples before or behind the current one in a frame of rows.
+MOST_ROWS = 100_000
 #: All tuples; those up to the current one; those up to its peers; its peers and those behind them.
 _ALL, _UP_TO = PlaceFrame(), PlaceFrame(None, 0)
 _UP_TO_PEERS, _FROM_PEERS = PlaceFrame(None, 0, peers=True), PlaceFrame(0, None, peers=True)
@@ -81,4 +83,8 @@ def _end(value: exp.Expr | str | None, side: str | None, kind: str, span: Span |
         )
     if not isinstance(value, exp.Literal) or value.is_string or not value.name.isdecimal():
         raise SyntaxFault("a frame needs a whole number of rows", span=span, hint=_FRAME)
+    if int(value.name) > MOST_ROWS:
+        raise NotSupported(
+            f"a frame can have {MOST_ROWS:,} rows on each side at most", span=span, hint="write UNBOUNDED instead"
+        )
     return -int(value.name) if side == "PRECEDING" else int(value.name)

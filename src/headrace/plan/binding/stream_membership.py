@@ -14,7 +14,14 @@ from sqlglot import exp
 
 from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, Span, UnboundedStateFault
-from headrace.language.syntax.clauses import FollowingClause, NowClause, RangeClause, window_call_of, window_of
+from headrace.language.syntax.clauses import (
+    FollowingClause,
+    NowClause,
+    RangeClause,
+    RowsClause,
+    window_call_of,
+    window_of,
+)
 from headrace.model.expressions.expression import conjuncts
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
@@ -161,6 +168,10 @@ def _read(item: exp.Expr, node: exp.Expr, env: Environment, *, negated: bool) ->
             f"{outer.names[0]} is a stored table, which cannot be tested against a stream",
             span=outer.span or place(node),
             hint="put the stream into FROM, and the table into the sub-query",
+        )
+    if isinstance(clause := window_of(inner), RowsClause):
+        raise NotSupported(
+            "EXISTS and IN over a stream need a window of time", span=clause.span, hint="write [RANGE 5 MINUTES]"
         )
     name = inner.alias or inner.name or "partners"
     where = select.args.get("where")

@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 from headrace.errors import Span, TypeFault
 from headrace.model.decimals import written_type
 from headrace.model.expressions.expression import Cast, Expr, Literal
-from headrace.model.time import DAY, parse_duration, parse_instant
+from headrace.model.time import DAY, parse_instant, parse_interval
 from headrace.model.types import DataType, DecimalType, Type, can_cast, common_type, is_nested
 
 TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
@@ -99,7 +99,7 @@ def _constant(literal: Literal, target: DataType) -> Literal | None:
             case Type.DATE:
                 return Literal(_instant(value, target) // DAY, target)
             case Type.INTERVAL:
-                return Literal(parse_duration(value), target)
+                return Literal(parse_interval(value), target)
             case _:
                 return None
     if isinstance(value, int) and literal.type.is_integer:

@@ -20,7 +20,7 @@ from headrace.language.type_text import NESTED_NAMES, read_type
 from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Call, Case, Column, Expr, Literal, chain
 from headrace.model.expressions.functions import AGGREGATES, OTHER_AGGREGATES
 from headrace.model.python_function import function_name
-from headrace.model.time import parse_duration
+from headrace.model.time import parse_interval
 from headrace.model.types import DataType, DecimalType, Type, common_type
 from headrace.plan.binding.expressions.coerce import check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
@@ -32,7 +32,7 @@ from headrace.plan.binding.expressions.time_units import shifted, unit_of
 from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.span import place
 
-_OVER_HINT = "write a window after the stream, such as [ROWS 10 SLIDE 1], and GROUP BY the partition"
+_OVER_HINT = "write it in SELECT or QUALIFY; or FROM (SELECT *, rank() OVER (...) AS r FROM ...) WHERE r = 1"
 _BINARY: dict[type[exp.Expr], str] = {
     exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.NullSafeEQ: "<=>",
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div", exp.DPipe: "||",
@@ -306,12 +306,8 @@ class ExpressionBinder:
             return modified
         refuse_modifier(node, self.where)
         if isinstance(node, exp.Window):
-            name = node.this.name.lower()
-            elsewhere = other_systems.FUNCTIONS.get(name)
-            if elsewhere is not None:
-                raise NotSupported(f"function {name!r} is not supported", span=place(node), hint=elsewhere)
             raise NotSupported(
-                f"{name or 'this function'} cannot have OVER; only DIFF, RDIFF and SLOPE can",
+                f"{node.this.name.upper() or 'a function with'} OVER is not allowed here",
                 span=place(node),
                 hint=_OVER_HINT,
             )
@@ -510,7 +506,7 @@ def _interval(node: exp.Interval) -> Expr:
             hint="write days or weeks; add_months(d, 1) gives the day a month later",
         )
     try:
-        span = parse_duration(f"{text} {unit.name}" if unit is not None else text)
+        span = parse_interval(f"{text} {unit.name}" if unit is not None else text)
     except ValueError as error:
         raise SyntaxFault(str(error), span=place(node), hint="write INTERVAL 5 MINUTES") from error
     return Literal(-span if negative else span, Type.INTERVAL)
