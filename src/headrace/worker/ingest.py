@@ -483,6 +483,8 @@ def _split_late(rows: pl.DataFrame, newest: int, skew: int) -> tuple[pl.DataFram
     """Return the rows in time, the late rows (None if there are none), and the newest timestamp after them."""
     if not rows.height:
         return rows, None, newest
+    if rows[TS].is_sorted() and rows[TS][0] >= max(newest, BEGIN + skew) - skew:
+        return rows, None, max(newest, int(rows[TS][-1]))
     ts = rows[TS].to_numpy()
     so_far = np.maximum.accumulate(np.concatenate(([newest], ts)))
     late = ts < so_far[:-1] - skew if newest > BEGIN else ts < np.maximum(so_far[:-1], BEGIN + skew) - skew

@@ -32,8 +32,8 @@ class Groups:
         self._places = {self._metadata.schema.column(i).path: i for i in range(self._metadata.num_columns)}
         self._skipped: Skipped | None = None
 
-    def skip(self, number: int) -> bool:
-        """Say whether a group can be skipped, and count it if so."""
+    def skip(self, number: int, begin: int, end: int) -> bool:
+        """Say whether these rows of a group can be skipped, and count them if so."""
         if not self.is_unneeded(number):
             return False
         group = self._metadata.row_group(number)
@@ -42,12 +42,17 @@ class Groups:
             for name in self._schema.names
             if name in self._places
         )
-        newest = self._limits(group, self._time_column, Type.TIMESTAMP) if self._time_column is not None else None
         before = self._skipped or Skipped(0, 0, None)
-        newest_time = newest[1] if newest else self._partition.newest(self._time_column)
-        times = [time for time in (before.newest, newest_time) if isinstance(time, int)]
-        self._skipped = Skipped(before.records + group.num_rows, before.size + size, max(times, default=None))
+        # the newest of the group may be in its last row
+        newest = self._newest(group) if end == group.num_rows else None
+        times = [time for time in (before.newest, newest) if isinstance(time, int)]
+        share = size * (end - begin) // group.num_rows
+        self._skipped = Skipped(before.records + end - begin, before.size + share, max(times, default=None))
         return True
+
+    def _newest(self, group: Any) -> Value | None:
+        limits = self._limits(group, self._time_column, Type.TIMESTAMP) if self._time_column is not None else None
+        return limits[1] if limits else self._partition.newest(self._time_column)
 
     def take_skipped(self) -> list[Skipped]:
         """Return the groups that were skipped since the last call, as one or none."""

@@ -7,6 +7,7 @@ byte.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,8 @@ SHIFT = 40
 _SAMPLE = 1 << 16
 #: Less than this is not worth a task of its own.
 _LEAST_ROWS, _LEAST_BYTES = 10_000, 1 << 18
+#: Nor is less than this of a Parquet group, of which a part takes more time to decode than its share.
+_LEAST_CUT_ROWS = 1 << 15
 #: So many rows that are left out unread count as one that is read.
 _UNREAD = 64
 
@@ -283,7 +286,7 @@ class FilesSource:
         begin: int,
         end: int,
         schema: Schema,
-        skip: Callable[[int], bool] | None = None,
+        skip: Callable[[int, int, int], bool] | None = None,
     ) -> Iterator[Slice]:
         _check_present(path, size)
         partition = self._partition(path)
@@ -349,21 +352,28 @@ class FilesSource:
         return [share for share in shares if share]
 
     def _cut(self, entry: Entry, begin: int, end: int, wish: int) -> int:
-        """Return where to cut a piece: anywhere in text and Arrow, between groups in Parquet.
+        """Return where to cut a piece: anywhere in text and Arrow, between groups in Parquet if there is a border near.
 
-        A Parquet group is decoded from its start.
+        A long Parquet group is cut, too, unless it is decoded from its start for every part.
         """
+        wish = max(begin + 1, min(wish, end))
         if self._layout.format != "parquet":
-            return max(begin + 1, min(wish, end))
-        borders, at = [], 0
-        for count in self._groups(entry):
-            at += count
-            if begin < at < end:
-                borders.append(at)
-        return min([*borders, end], key=lambda border: abs(border - wish))
+            return wish
+        borders = [at for at in itertools.accumulate(self._groups(entry)) if begin < at < end]
+        border = min([*borders, end], key=lambda border: abs(border - wish))
+        is_near = 4 * abs(border - wish) <= wish - begin
+        is_long = min(wish - begin, end - wish) >= _LEAST_CUT_ROWS
+        names = self._partition(entry.path).stored(self._schema).names
+        return wish if not is_near and is_long and columnar.can_cut(entry.path, tuple(names)) else border
 
     def _read_columns(
-        self, number: int, path: str, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+        self,
+        number: int,
+        path: str,
+        begin: int,
+        end: int,
+        schema: Schema,
+        skip: Callable[[int, int, int], bool] | None = None,
     ) -> Iterator[Slice]:
         columnar.check_columns(path, self._layout.format, schema)
         for first, raw in columnar.read_rows(path, self._layout.format, begin, end, schema, skip):

@@ -45,20 +45,17 @@ def columns_of(path: str, form: str) -> pa.Schema:
 
 
 def read_rows(
-    path: str, form: str, begin: int, end: int, schema: Schema, skip: Callable[[int], bool] | None = None
+    path: str, form: str, begin: int, end: int, schema: Schema, skip: Callable[[int, int, int], bool] | None = None
 ) -> Iterator[tuple[int, pl.DataFrame]]:
     """Yield (number of the first row, rows) for the rows [begin, end) of a file, with the columns of `schema`.
 
-    A group that lies within is not read if `skip` says so of its number.
+    Rows of a group are not read if `skip` says so of its number and of their places, from one up to another.
     """
     names = list(schema.names)
     first = 0
     for i, count in enumerate(groups(path, form)):
-        if skip is not None and first >= begin and first + count <= end and skip(i):
-            first += count
-            continue
-        if first < end and first + count > begin:
-            low, high = max(begin - first, 0), min(end - first, count)
+        low, high = max(begin - first, 0), min(end - first, count)
+        if low < high and not (skip is not None and skip(i, low, high)):
             for position, frame in _group(path, form, i, names, (first, low, high)):
                 yield first + position, frame
         first += count
@@ -87,6 +84,12 @@ def _group(
         position += batch.num_rows
         if position >= end:
             break
+
+
+def can_cut(path: str, names: tuple[str, ...]) -> bool:
+    """Return whether a part of any group of a Parquet file is read without decoding what comes before it."""
+    count = len(groups(path, "parquet"))
+    return all(_is_plain(path, number, names, _changed(path)) for number in range(count))
 
 
 def check_columns(path: str, form: str, schema: Schema) -> None:

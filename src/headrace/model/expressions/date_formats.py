@@ -23,6 +23,8 @@ _WRITTEN = {
     "D": "%-j", "DDD": "%j", "H": "%-H", "HH": "%H", "h": "%-I", "hh": "%I", "m": "%-M", "mm": "%M", "s": "%-S",
     "ss": "%S", "SSS": "%3f", "SSSSSS": "%6f", "a": "%p", "E": "%a", "EE": "%a", "EEE": "%a", "EEEE": "%A",
 }  # fmt: skip
+#: Letters of parts of a day, and how long such a part lasts.
+_LASTING = {"S": 1, "s": SECOND, "m": 60 * SECOND, "H": 3600 * SECOND, "h": 3600 * SECOND, "a": 3600 * SECOND}
 #: A run of one letter, and the regular expression that reads it.
 _READ = {
     "yyyy": r"(?P<year>\d{4})", "yy": r"(?P<short>\d{2})",
@@ -39,6 +41,12 @@ def strftime_format(pattern: str) -> str:
     """Return the pattern as strftime of the column library writes it."""
     runs = _runs(pattern, _WRITTEN)
     return "".join(_WRITTEN[run] if is_letters else run.replace("%", "%%") for run, is_letters in runs)
+
+
+def lasting(pattern: str) -> int:
+    """Return how long, in microseconds from midnight on, all instants are written alike."""
+    letters = (run[0] for run, is_letters in _runs(pattern, _WRITTEN) if is_letters)
+    return min((_LASTING.get(letter, DAY) for letter in letters), default=DAY)
 
 
 def instant_reader(pattern: str) -> Callable[[str], int | None]:

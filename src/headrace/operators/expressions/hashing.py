@@ -7,12 +7,15 @@ will not do.
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _NULL = np.uint64(0x6A09E667F3BCC908)
+#: The hashes of so many texts are remembered, if these are short: the same ones come again in every page.
+_REMEMBERED, _SHORT = 1 << 16, 64
 
 
 def hash_columns(columns: list[pl.Series]) -> np.ndarray:
@@ -34,7 +37,7 @@ def _hash(column: pl.Series) -> np.ndarray:
     dtype = column.dtype
     if dtype in (pl.String, pl.Binary):
         distinct = column.unique()
-        codes = np.array([_digest(value) for value in distinct.to_list()], dtype=np.uint64)
+        codes = np.array([_known_digest(value) for value in distinct.to_list()], dtype=np.uint64)
         if len(distinct) == 1:
             return np.full(len(column), codes[0])
         joined = pl.DataFrame({"v": column}).join(
@@ -81,6 +84,15 @@ def _normal(value: object) -> object:
             return {name: _normal(item) for name, item in value.items()}
         case _:
             return value
+
+
+def _known_digest(value: str | bytes | None) -> int:
+    return _digest(value) if value is not None and len(value) > _SHORT else _short_digest(value)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _short_digest(value: str | bytes | None) -> int:
+    return _digest(value)
 
 
 def _digest(value: str | bytes | None) -> int:

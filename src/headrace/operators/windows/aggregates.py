@@ -23,6 +23,7 @@ from headrace.model.window import AggregateCall
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.windows.exact_sums import exact_of_lists, exact_result, exact_sums
 from headrace.operators.windows.folds import fold_lists
+from headrace.operators.windows.grouping import grouped
 from headrace.operators.windows.kept_values import histogram, moment, of_different_rows
 from headrace.operators.windows.parts import Part, Split, distinct, gathered, values
 from headrace.operators.windows.user_aggregates import UserAggregate, load
@@ -87,7 +88,7 @@ class Aggregates:
         Only some parts if they are named.
         """
         parts = self.parts if parts is None else parts
-        frame = rows.group_by(by, maintain_order=True).agg(*(part.fold.alias(part.name) for part in parts), *extra)
+        frame = grouped(rows, by, [*(part.fold.alias(part.name) for part in parts), *extra])
         work = {part.name: part.folded for part in parts if part.folded}
         return (
             frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
@@ -95,9 +96,7 @@ class Aggregates:
 
     def merge(self, partials: pl.DataFrame, by: Sequence[str], *extra: pl.Expr) -> pl.DataFrame:
         """Return partials of partials, one row per different value of `by`."""
-        frame = partials.group_by(by, maintain_order=True).agg(
-            *(part.merge.alias(part.name) for part in self.parts), *extra
-        )
+        frame = grouped(partials, by, [*(part.merge.alias(part.name) for part in self.parts), *extra])
         work = {part.name: part.merged for part in self.parts if part.merged}
         return (
             frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.catalog.definitions import Connector, Stream, Timing
+from headrace.connectors.connector import Skipped
 from headrace.connectors.files.source import SHIFT, FilesSource
 from headrace.connectors.formats import text
 from headrace.errors import SourceFault
@@ -18,7 +19,7 @@ from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import Between
 from headrace.model.patterns.pattern import pattern
 from headrace.model.schema import Schema
-from headrace.model.types import Type
+from headrace.model.types import DecimalType, Type
 
 SCHEMA = Schema.of(id=Type.INT, at=Type.TIMESTAMP, speed=Type.DOUBLE, name=Type.STRING)
 START = datetime.datetime.fromisoformat("2026-01-01")
@@ -347,3 +348,44 @@ def test_groups_that_are_left_out_count_before_the_rows_that_follow_them(tmp_pat
     middle = pattern((Column("id", Type.INT), Between(10, 19)))
     pieces = list(source.read_without(split, None, [middle]))
     assert [type(piece).__name__ for piece in pieces] == ["Slice", "Skipped", "Slice"]
+
+
+def long_group(path: Path, rows: int, **columns: Any) -> pl.DataFrame:
+    made = pl.DataFrame({"id": pl.int_range(rows, dtype=pl.Int32, eager=True)}).with_columns(**columns)
+    made.write_parquet(path, row_group_size=rows)
+    return made
+
+
+@pytest.mark.parametrize(("parallel", "parts"), [(1, [100_000]), (2, [50_000] * 2), (3, [33_334, 33_334, 33_332])])
+def test_a_long_parquet_group_is_read_by_several_tasks(tmp_path: Path, parallel: int, parts: list[int]) -> None:
+    rows = long_group(tmp_path / "a.parquet", 100_000, name=pl.col("id").cast(pl.String))
+    known = stream(tmp_path / "a.parquet", Schema.of(id=Type.INT, name=Type.STRING))
+    source = FilesSource(known, tmp_path / "check")
+    shares = source.splits(None, source.latest(None, now=0, limit=10**9), parallel=parallel)
+    pieces = [list(source.read(share)) for share in shares]
+    assert [sum(piece.rows.height for piece in share) for share in pieces] == parts
+    read_rows = [piece for share in pieces for piece in share]
+    assert pl.concat([piece.rows for piece in read_rows]).equals(rows)
+    assert pl.concat([piece.seq for piece in read_rows]).equals(pl.int_range(100_000, eager=True).alias("seq"))
+
+
+def test_a_parquet_group_that_is_decoded_from_its_start_is_read_by_one_task(tmp_path: Path) -> None:
+    long_group(tmp_path / "a.parquet", 100_000, price=pl.lit(1).cast(pl.Decimal(12, 2)))
+    known = stream(tmp_path / "a.parquet", Schema.of(id=Type.INT, price=DecimalType(12, 2)))
+    source = FilesSource(known, tmp_path / "check")
+    assert len(source.splits(None, source.latest(None, now=0, limit=10**9), parallel=2)) == 1
+
+
+def test_each_part_of_a_group_that_nobody_needs_is_left_out(tmp_path: Path) -> None:
+    instant = (pl.lit(1_767_225_600_000_000) + pl.col("id").cast(pl.Int64)).cast(pl.Datetime("us"))
+    rows = long_group(tmp_path / "a.parquet", 100_000, at=instant)
+    connector = Connector("FILES", {"path": str(tmp_path / "a.parquet")})
+    known = Stream("s", Schema.of(id=Type.INT, at=Type.TIMESTAMP), connector, Timing.EXTERNAL, "at")
+    source = FilesSource(known, tmp_path / "check")
+    shares = source.splits(None, source.latest(None, now=0, limit=10**9), parallel=2)
+    unneeded = pattern((Column("id", Type.INT), Between(0, 100_000)))
+    (first,), (second,) = (list(source.read_without(share, None, [unneeded])) for share in shares)
+    assert isinstance(first, Skipped)
+    assert isinstance(second, Skipped)
+    assert (first.records, second.records) == (50_000, 50_000)
+    assert (first.newest, second.newest) == (None, rows["at"].to_physical().max()), "the last row may be the newest"

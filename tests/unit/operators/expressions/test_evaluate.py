@@ -470,6 +470,15 @@ def test_a_double_survives_its_text(value: float) -> None:
     assert run(Cast(Cast(Column("c", D), S), D), frame) == [value]
 
 
+@pytest.mark.parametrize("pattern", ["yyyy-MM-dd", "HH:mm", "E h a", "mm:ss.SSS", "ss", "D", "'day'", "MMM yy"])
+@pytest.mark.parametrize("stride", [1, 1_000_000, 7_000_000, 900_000_000, 86_400_000_000])
+def test_instants_in_a_row_are_written_as_each_of_them_alone(pattern: str, stride: int) -> None:
+    instants = [at("1969-12-31 23:59:50") + i * stride for i in range(40)]
+    frame = pl.DataFrame({"t": series("t", [*instants, *instants[::-1]], Type.TIMESTAMP)})
+    written = call("date_format", Column("t", Type.TIMESTAMP), lit(pattern, Type.STRING))
+    assert run(written, frame) == [text for i in range(80) for text in run(written, frame[i : i + 1])]
+
+
 def test_case_takes_the_first_true_branch_and_widens() -> None:
     a = Column("a", L)
     expr = Case(((call(">", a, lit(10, L)), lit(1, INT)), (call(">", a, lit(5, L)), lit(2.5, D))), Column("a", L), D)
