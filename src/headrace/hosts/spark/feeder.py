@@ -6,8 +6,7 @@ The tasks that read write, too: files of their own if there is much, else pages 
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +23,7 @@ from headrace.catalog.definitions import Stream
 from headrace.connectors.secrets import with_secrets
 from headrace.connectors.spool import Spool, Spooled, feeder_folder, stream_spool
 from headrace.errors import SourceFault
+from headrace.hosts.spark.logs import mend, sweep
 from headrace.model.page import Page
 from headrace.model.schema import Field
 from headrace.model.types import DataType, Type
@@ -41,8 +41,13 @@ _DRIVER = "t999999999-1"
 _SPARK_TYPES: dict[DataType, str] = {Type.TIMESTAMP: "timestamp_ntz", Type.INTERVAL: "bigint"}
 
 
-def feed(session: SparkSession, stream: Stream, directory: Path, own: DataFrame | None = None) -> StreamingQuery:
-    """Start to read; rows are in the spool once their micro-batch is complete. `own` is the program's DataFrame."""
+def feed(
+    session: SparkSession, stream: Stream, directory: Path, own: DataFrame | None = None, *, to_its_end: bool = False
+) -> StreamingQuery:
+    """Start to read; rows are in the spool once their micro-batch is complete. `own` is the program's DataFrame.
+
+    With `to_its_end`, the query reads what the source has now, and ends.
+    """
     options = {name: str(value) for name, value in with_secrets(stream).connector.options.items()}
     kind = options.pop("format")
     try:
@@ -67,10 +72,14 @@ def feed(session: SparkSession, stream: Stream, directory: Path, own: DataFrame 
         number = stream.begin + batch
         files.force(checkpoint)  # that the micro-batch reads just these rows, before anything shows it
         if not spool.files(number, number + 1):  # else it was left before a crash
-            notes = rows.mapInArrow(partial(_written, spool, number), _NOTE).collect()
-            leave_rows(spool, number, [Note(*note) for note in notes])
+            # `collect` gives a part of the rows as if it were all of them, if it is interrupted at the wrong moment
+            notes = rows.mapInArrow(partial(_written, spool, number), _NOTE).toArrow().to_pylist()
+            leave_rows(spool, number, [Note(**note) for note in notes])
 
-    return chosen.writeStream.foreachBatch(leave).option("checkpointLocation", str(checkpoint)).start()
+    mend(checkpoint)
+    sweep(checkpoint)  # Spark refuses to begin where a feeder that was interrupted has left half a file
+    writer = chosen.writeStream.foreachBatch(leave).option("checkpointLocation", str(checkpoint))
+    return (writer.trigger(availableNow=True) if to_its_end else writer).start()
 
 
 def _loaded(session: SparkSession, stream: Stream, kind: str, options: Mapping[str, str]) -> DataFrame:
@@ -146,47 +155,6 @@ def _note(spool: Spool, batch: int, task: int, place: int, rows: pl.DataFrame) -
     if rows.estimated_size() < _LEAST_BYTES:
         return Note(task, place, "", Page(rows).encode())
     return Note(task, place, spool.put_part(batch, rows, f"t{task}-{place}").name, b"")
-
-
-class Feeders:
-    """The streaming queries that read foreign sources, by stream; `frames` are DataFrames of the program, by stream."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._queries: dict[str, tuple[str, StreamingQuery]] = {}  # with the source that each reads
-        self.frames: dict[str, DataFrame] = {}
-
-    def follow(self, session: Callable[[], SparkSession], streams: Iterable[Stream]) -> None:
-        """Read the sources of these streams, and no others: a stream that nobody reads waits where it is."""
-        foreign = {stream.name: stream for stream in streams if stream.connector.kind == "SPARK"}
-        for name, (source, query) in [*self._queries.items()]:
-            if name not in foreign or foreign[name].source != source:
-                query.stop()
-                del self._queries[name]
-        for name, stream in foreign.items():
-            if name not in self._queries:
-                query = feed(session(), stream, self._directory, self.frames.get(name.lower()))
-                self._queries[name] = (stream.source, query)
-
-    def settle(self) -> None:
-        """End what has nothing more to read."""
-        for _, query in self._queries.values():
-            settle(query)
-
-    def stop(self) -> None:
-        for _, query in self._queries.values():
-            query.stop()
-
-
-def settle(query: StreamingQuery, timeout: float = 10.0) -> None:
-    """Wait until a feeder has nothing more to read, then stop it; some sources never end, so the wait is limited."""
-    deadline = time.monotonic() + timeout
-    while query.isActive and time.monotonic() < deadline:
-        progress = query.lastProgress
-        if progress is not None and not query.status["isDataAvailable"] and not query.status["isTriggerActive"]:
-            break
-        time.sleep(0.05)
-    query.stop()
 
 
 def _declared(stream: Stream) -> str:

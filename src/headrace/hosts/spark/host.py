@@ -31,6 +31,7 @@ from headrace.driver.bucket_numbers import bucket_numbers
 from headrace.driver.delivery import Delivery
 from headrace.driver.deployed import Deployments
 from headrace.driver.exclusion import TRIES, exclude
+from headrace.driver.offset import START
 from headrace.driver.pause import pause, resume
 from headrace.driver.progress import read_progress
 from headrace.driver.turn import Turn
@@ -42,10 +43,10 @@ from headrace.hosts.spark.connecting import is_unanswered, retried, unanswered
 from headrace.hosts.spark.dataframes import create_stream_text
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.faults import JVM_LOST, batch_fault, lost_jvm, no_start
-from headrace.hosts.spark.feeder import Feeders
+from headrace.hosts.spark.feeders import Feeders
 from headrace.hosts.spark.hashing import spread_from
 from headrace.hosts.spark.logs import mend, sweep
-from headrace.hosts.spark.offset_log import read_logs, read_partitions
+from headrace.hosts.spark.offset_log import read_logs, read_offset, read_partitions
 from headrace.hosts.spark.processor import BucketProcessor
 from headrace.hosts.spark.rescaling import complete_rescaling, redivide, rescale
 from headrace.hosts.spark.sizing import BUCKETS, partitions_for, sizes
@@ -56,7 +57,7 @@ from headrace.hosts.spark.starting.handshake import shake_hands
 from headrace.hosts.spark.starting.jvm import with_log
 from headrace.hosts.spark.starting.launch import Launch
 from headrace.hosts.spark.starting.settings import PARTITIONS
-from headrace.hosts.spark.starting.shipping import ship_modules
+from headrace.hosts.spark.starting.shipping import added_paths, ship_modules
 from headrace.hosts.spark.stores import store_session
 from headrace.hosts.spark.supervisor import Supervisor
 from headrace.model.allowed_python import allowed
@@ -103,7 +104,7 @@ class SparkDeployment:
         self.delivery = Delivery(self.directory)
         self.deployments = Deployments(self.directory)
         self.query: StreamingQuery | None = None
-        self.feeders = Feeders(self.directory)
+        self.feeders = Feeders(self.directory, self._give_up)
         self.drained = threading.Event()
         self.turn = Turn(self.directory, self.deployments.log, self.delivery, SystemClock())
         self.control = self.turn.control
@@ -112,6 +113,7 @@ class SparkDeployment:
         self.raised = False  # whether the failure has been raised to the caller
         self._delivery_fault: HeadraceError | None = None  # of the micro-batch that failed
         self._delivery_tries = 0
+        self._source_fault: HeadraceError | None = None  # of a Spark source that cannot be read
         self._supervisor = Supervisor(restarts=restart)
         self._is_stopped = threading.Event()  # by `stop`
         self._unanswered = 0  # starts since the last delivery in which a Python process did not answer
@@ -167,6 +169,7 @@ class SparkDeployment:
             .option("owner", "" if (claim := claim_to(self.directory)) is None else claim.token)
             .option("copies", copies_of(self.directory))
             .option("storage", json.dumps(configured()))
+            .option("paths", json.dumps(added_paths(spark.sparkContext)))
             .option("buckets", json.dumps(self.buckets))
             .option("python", msgspec.json.encode(python).decode())
             .option("parallel", str(parallel))
@@ -254,7 +257,7 @@ class SparkDeployment:
         if self.query is not None or is_draining:
             self._feed(*added)  # before the command lasts, since a source may be refused
         if is_draining:
-            self.feeders.settle()
+            self.feeders.read_to_the_end()
         self.deployments.log.append(*commands)
         if self.query is not None and not is_draining:
             self._feed()
@@ -338,6 +341,8 @@ class SparkDeployment:
                 if self.query is not query:
                     return  # it was stopped
                 try:
+                    if self._source_fault is not None:
+                        raise self._source_fault
                     fault = None if delay is not None else self._fault_of(query)
                     if delay is not None or (fault is not None and self._is_repeated(fault)):
                         try:
@@ -359,6 +364,13 @@ class SparkDeployment:
                 self.fault = fault
                 self._is_over.set()
                 return
+
+    def _give_up(self, fault: HeadraceError) -> None:
+        """End the queries, because a Spark source cannot be read."""
+        self._source_fault = fault
+        if (query := self.query) is not None:
+            with suppress(*JVM_LOST):  # which ends them, too
+                self._stop(query)
 
     def _pause_after(self, fault: HeadraceError) -> float | None:
         """Return after how many seconds the micro-batch that failed is repeated; None: it is not."""
@@ -431,6 +443,8 @@ class SparkDeployment:
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         began = time.perf_counter_ns()
         rows = from_spark(frame.collect())
+        if not rows and read_offset(self.directory / "spark", batch) == START:
+            return  # a stop came before the first micro-batch: Spark plans one that reads nothing
         try:
             # what Spark must remember of this micro-batch lasts at least as long as its first effect
             files.force(self.directory / "spark")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ _PATIENCE = 2.0
 class HeadraceSource(DataSource):
     """`spark.readStream.format("headrace")`.
 
-    Options: directory, owner, copies, parallel, limit, page, and as JSON buckets, python and storage.
+    Options: directory, owner, copies, parallel, limit, page, and as JSON buckets, python, storage and paths.
     """
 
     @classmethod
@@ -75,6 +76,9 @@ class HeadraceReader(DataSourceStreamReader):
         self.buckets: list[int] = json.loads(options["buckets"])
         self.python: dict[str, list[str]] = json.loads(options["python"])
         self.storage: dict[str, str] = json.loads(options["storage"])
+        self.paths: list[str] = json.loads(
+            options.get("paths", "[]")
+        )  # where the driver has files that were added to Spark
         self.copies = options.get("copies", "")
         self.page = int(options["page"])
         self.parallel, self.limit = int(options["parallel"]), int(options["limit"])
@@ -97,6 +101,8 @@ class HeadraceReader(DataSourceStreamReader):
             from headrace.storage.fence import fence
             from headrace.storage.mirror import share_mirror
 
+            # Spark leaves these files out here, and functions of users may be among them
+            sys.path += [path for path in self.paths if path not in sys.path]
             self._allow()
             if self.owner:
                 fence(self.directory, self.owner)

@@ -61,5 +61,10 @@ class Supervisor:
         failures = self._failures.total()
         if self._failures[reason] >= FAILURES:
             return GiveUp(batch=batch, failures=failures, cause=fault.message)
-        pause = min(LONGEST_PAUSE, 2.0 ** (failures - 1))
+        pause = pause_after(failures)
         return Again(pause, RestartQueries(batch=batch, failures=failures, pause=pause, cause=fault.message))
+
+
+def pause_after(failures: int) -> float:
+    """Return the seconds to wait before what has failed so often is started again."""
+    return min(LONGEST_PAUSE, 2.0 ** (failures - 1))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkContext, SparkFiles
 
 from headrace.hosts.spark.starting.scratch import private_folder
 from headrace.model.allowed_python import Allowed
@@ -44,6 +45,12 @@ def ship_modules(context: SparkContext, python: Allowed) -> Allowed:
     names = {name.partition("/")[0].removesuffix(".py") for name in modules}
     packages = tuple(f"{name}.*" for name in sorted(names))
     return Allowed((*python.modules, *sorted(names), *packages), python.folders)
+
+
+def added_paths(context: SparkContext) -> list[str]:
+    """Return where the driver imports the Python files from that were added to Spark: a folder, and archives in it."""
+    folder = SparkFiles.getRootDirectory()
+    return [folder, *(os.path.join(folder, name) for name in context._python_includes)]
 
 
 def modules_in(folders: Iterable[str]) -> Iterator[tuple[str, Path]]:
