@@ -50,7 +50,7 @@ def ship_modules(context: SparkContext, python: Allowed) -> Allowed:
 def added_paths(context: SparkContext) -> list[str]:
     """Return where the driver imports the Python files from that were added to Spark: a folder, and archives in it."""
     folder = SparkFiles.getRootDirectory()
-    return [folder, *(os.path.join(folder, name) for name in context._python_includes)]
+    return [folder, *(os.path.join(folder, name) for name in context._python_includes or ())]
 
 
 def modules_in(folders: Iterable[str]) -> Iterator[tuple[str, Path]]:
