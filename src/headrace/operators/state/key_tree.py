@@ -2,8 +2,10 @@
 
 New rows go to a root, where chunks of like size merge. A node with many full chunks hands its rows down to its
 children, of which each has a range of the keys: to one child after the other, while the chunks stay with the rest of
-their rows. How much is handed down is paid for by what was added, so that no single change has to move more than its
-share and the rows of one child, which are about a chunk.
+their rows. The next child gets its rows, about a chunk, once as many new ones have come. So what is moved is
+spread evenly over what is added. How far it should be follows from the chunks alone: a tree that is restored between
+any two changes goes on at the same pace. Besides, it is paid for by what was added, so that no single change has to
+move more than its share and the rows of one child, also if several nodes are about it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from headrace.operators.arrays import Array
 
 #: Chunks of a node before it hands them down, and children of a node.
 FAN = 8
+#: Trees that grow alike begin to hand down at so many different times.
+_PHASES = 4
 _CHILD = "~"
 
 
@@ -57,10 +61,14 @@ ChunkT = TypeVar("ChunkT", bound=Sorted)
 
 
 class KeyTree(Generic[ChunkT, PieceT]):
-    """Trees by the names of their roots; `make` merges pieces for a node into chunks of at most `largest` rows."""
+    """Trees by the names of their roots; `make` merges pieces for a node into chunks of at most `largest` rows.
 
-    def __init__(self, make: Callable[[str, list[PieceT]], list[ChunkT]]) -> None:
+    `phase` tells trees apart that grow alike, like those of the inputs of a join: they do not move rows all at once.
+    """
+
+    def __init__(self, make: Callable[[str, list[PieceT]], list[ChunkT]], phase: int = 0) -> None:
         self._make = make
+        self._later = (phase % _PHASES) / _PHASES  # of the way to the next child
         self.nodes: dict[str, list[ChunkT]] = {}
         #: The keys at which the second child of a node and those after it begin.
         self._fences: dict[str, Array] = {}
@@ -102,10 +110,9 @@ class KeyTree(Generic[ChunkT, PieceT]):
             self._full = {node for node in self.nodes if self._is_full(node, largest)}
         # each row that is added is handed down once at every level, in the long run
         self._debt -= len(piece) * (1 + max(node.count(_CHILD) for node in self.nodes))
-        while self._full and self._debt <= 0:
-            node = min(
-                self._full, key=lambda name: (name.count(_CHILD), -self._rows(name), name)
-            )  # those above feed those below
+        while self._debt <= 0 and (due := [node for node in self._full if self._is_due(node, largest)]):
+            # those above feed those below
+            node = min(due, key=lambda name: (name.count(_CHILD), -self._rows(name), name))
             self._full.discard(node)
             self._hand_down(node, largest)
         self._debt = max(0, self._debt)
@@ -151,6 +158,16 @@ class KeyTree(Generic[ChunkT, PieceT]):
         """Return whether a node has rows to hand down, or is about it."""
         return self._rows(node) >= FAN * largest or any(chunk.is_cut for chunk in self.nodes.get(node, ()))
 
+    def _is_due(self, node: str, largest: int) -> bool:
+        """Return whether a node has got so many rows that it should hand some down to its next child."""
+        held = self.nodes.get(node, [])
+        begun = _begun(held)
+        if not begun:
+            return self._rows(node) >= (FAN + self._later) * largest
+        fences, fresh = self._fences[node], sum(map(len, held[begun:]))
+        steps = _next_child(held[:begun], fences) + self._later
+        return fresh * (1 + len(fences)) >= steps * FAN * largest
+
     def _append(self, node: str, pieces: list[PieceT], largest: int) -> None:
         """Add pieces to a node's chunks; they swallow those before them that are not much larger."""
         chunks = self.nodes.get(node, [])
@@ -167,8 +184,7 @@ class KeyTree(Generic[ChunkT, PieceT]):
     def _hand_down(self, node: str, largest: int) -> None:
         """Move rows of a node to one of its children: those of so many chunks as make it full, child after child."""
         held = self.nodes.get(node, [])
-        begun = [place for place, chunk in enumerate(held) if chunk.is_cut]
-        chunks = held[: begun[-1] + 1] if begun else self._filling(held, largest)
+        chunks = held[: _begun(held)] or self._filling(held, largest)
         fences = self._fences.get(node)
         if fences is None and chunks:
             fences = _choose(chunks)
@@ -176,7 +192,7 @@ class KeyTree(Generic[ChunkT, PieceT]):
                 self._set_fences(self._fences | {node: fences})
         if fences is None:
             return
-        child = int(np.searchsorted(fences, min(chunk.min_key for chunk in chunks), "right"))
+        child = _next_child(chunks, fences)
         pieces: list[PieceT] = []
         rest: list[ChunkT] = []
         for chunk in chunks:
@@ -215,6 +231,16 @@ def root_of(node: str) -> str:
 
 def _child(node: str, number: int) -> str:
     return f"{node}{_CHILD}{number}"
+
+
+def _begun(chunks: list[Any]) -> int:
+    """Return how many of a node's chunks are being handed down: those up to the last one that has lost rows."""
+    return max((place for place, chunk in enumerate(chunks, 1) if chunk.is_cut), default=0)
+
+
+def _next_child(chunks: list[Any], fences: Array) -> int:
+    """Return the number of the child that gets rows next: the one of the least key."""
+    return int(np.searchsorted(fences, min(chunk.min_key for chunk in chunks), "right"))
 
 
 def _choose(chunks: list[Any]) -> Array | None:

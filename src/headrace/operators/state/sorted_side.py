@@ -45,7 +45,7 @@ class SortedSide:
         self.name = name
         self.needed = needed
         self.preserved = preserved
-        self._tree: KeyTree[Chunk, Cut] = KeyTree(self._make)
+        self._tree: KeyTree[Chunk, Cut] = KeyTree(self._make, phase=sum(name.encode()))
         self._next = 0
         self._dead_below = BEGIN
         self._largest = LARGEST

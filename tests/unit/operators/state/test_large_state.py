@@ -94,6 +94,28 @@ def test_a_key_is_looked_for_in_few_chunks_and_a_page_moves_few_rows() -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
+def test_trees_that_grow_alike_and_are_restored_after_each_page_hand_rows_down_one_after_the_other() -> None:
+    chance, trees = np.random.default_rng(3), 3
+    sides = [SortedSide(f"{port}:0@0", ("v",), preserved=False) for port in range(trees)]
+    known, moves = set[str](), list[int]()  # how many trees hand rows down, by page
+    for _ in range(300):
+        moved = 0
+        for place, side in enumerate(sides):
+            side.insert(side_rows(chance.integers(0, 10**6, 1).tolist(), 0), None, BEGIN)
+            before = side.state()
+            handed = {name for name in before if "~" in name} - known
+            known |= handed
+            moved += bool(handed)
+            sides[place] = SortedSide(side.name, ("v",), preserved=False)
+            sides[place].restore(before)
+        moves.append(moved)
+    assert sum(moves) > trees * 20
+    assert max(moves) < trees
+    # one child of each tree for eight rows that come, and a few more where its rounds meet; not all eight
+    assert max(sum(moves[page : page + 8]) for page in range(len(moves))) <= 2 * trees + 2
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_rows_of_one_key_stay_where_they_are() -> None:
     side = SortedSide("L", ("v",), preserved=False)
     for _ in range(200):
