@@ -7,7 +7,7 @@ are compared with DuckDB's, as multisets. A phase takes about 40 seconds with it
 them to see that data have changed. All cases take about 20 minutes, the quick ones 3.
 
 Plain Spark joins the same files in the order of the first plan, with its noop sink, which favors it. Both read a file
-of each stream per micro-batch.
+of each stream per micro-batch, of three sizes: a micro-batch costs us something whatever is in it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
-from benches.parts import box_work, peers
-from benches.parts.drifting import COLUMNS, FAST, SLOW, Drifting, write_drifting
+from benches.parts import box_work
+from benches.parts.chained import run_chained
+from benches.parts.drifting import FAST, SLOW, Drifting, write_drifting
 from benches.parts.ours import sums_of
 from benches.parts.outcome import Outcome, check_equal
 from benches.parts.query import Query
@@ -47,6 +48,11 @@ AUTO, BINARY, BY_HAND = "auto", "binary", "by hand"
 TARGETS = {"work": 1.15, "throughput": 2.0, "overhead": 1.03, "binary": 1.0, "spark": 10.0, "shuffle": 1.05}
 #: Micro-batches of a phase that do not count in a throughput of steady work.
 _WARM = 3
+#: Beside plain Spark: the name of the case, and tuples of a stream in a file with the number of files. Both run small
+#: files first: in the first micro-batches of a JVM, compiling takes more time than anything else.
+BESIDE = "beside plain Spark"
+_SMALL = {"files": 24, "per_file": 3_000}
+SIZES = {60_000: 14, 166_000: 8, 333_000: 6}
 Host = Literal["spark", "local"]
 
 
@@ -91,10 +97,10 @@ FOUR = Case(
     ("ab", "cd"),
     {"ab": "(((a b) c) d)", "cd": "(((c d) b) a)"},
     (),
-    per_file=10_000,
+    per_file=20_000,
     matches=4,
     share=0.01,
-    files=180,
+    files=150,
     first="(((a b) c) d)",
 )
 #: Two streams that rarely meet, and then often; tuples of the first are tested by a function that takes long.
@@ -150,7 +156,7 @@ class Run:
 
 
 def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
-    """Measure all cases (quick: not four streams, and two phases)."""
+    """Measure all cases whose names contain `only` (quick: not four streams, and two phases)."""
     figures: dict[str, Any] = {
         "bench": "plans",
         "title": "Plans that change with the data, " + ("quick" if quick else "full"),
@@ -166,6 +172,19 @@ def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
         if only in case.name:
             with tempfile.TemporaryDirectory(prefix="drifting-") as folder:
                 _measure(case, Path(folder), figures, host, quick=quick)
+    if host == "spark" and only in BESIDE:
+        sizes = {60_000: 8} if quick else SIZES
+        with tempfile.TemporaryDirectory(prefix="beside-") as folder:
+            _beside_spark(THREE, Path(folder), sizes, _Adding(figures, BESIDE))
+    if only in THREE.name:
+        _in_one_process(figures, quick=quick)
+    load = ", ".join(f"{mean:.1f}" for mean in os.getloadavg())
+    figures["notes"].append(f"load of the machine at the end: {load}")
+    return figures
+
+
+def _in_one_process(figures: dict[str, Any], *, quick: bool) -> None:
+    """Measure the operator beside joins of two inputs each, without Spark."""
     seconds = 10 if quick else 20
     box, two = box_work.measure(seconds, rounds=8)
     tuples = 3 * seconds * box_work.PER_SECOND
@@ -176,35 +195,34 @@ def main(quick: bool, host: Host = "spark", only: str = "") -> dict[str, Any]:
         "tuples/s",
         "binary",
     )
-    load = ", ".join(f"{mean:.1f}" for mean in os.getloadavg())
-    figures["notes"].append(f"load of the machine at the end: {load}")
-    return figures
 
 
 def _measure(case: Case, folder: Path, figures: dict[str, Any], host: Host, *, quick: bool) -> None:
     def write(name: str, phases: Sequence[str], files: int, per_file: int = case.per_file) -> Drifting:
-        data = write_drifting(
-            folder / name,
-            streams=case.streams,
-            phases=phases,
-            files=files,
-            per_file=per_file,
-            matches=case.matches,
-            share=case.share,
-        )
-        return replace(data, condition=case.condition)
+        return _write(case, folder / name, phases, files, per_file)
 
     add = _Adding(figures, case.name)
     run(write("warm", case.phases[:2], 4), case.first, host)
     if case is THREE:
-        if host == "spark":
-            _beside_spark(case, write("short", case.phases[:1], 8, 3 * case.per_file), add)
         _without_drift(case, write("steady", case.phases[:1], 30), add, rounds=2 if quick else 6)
     _with_drift(case, write("drifting", case.phases[: 2 if quick else None], 32 if quick else case.files), add, host)
     if case.condition:
         _behind_the_shuffle(
             case, write("often", case.phases[:1], 20 if quick else 30, 2 * case.per_file), add, host, rounds=2
         )
+
+
+def _write(case: Case, folder: Path, phases: Sequence[str], files: int, per_file: int) -> Drifting:
+    data = write_drifting(
+        folder,
+        streams=case.streams,
+        phases=phases,
+        files=files,
+        per_file=per_file,
+        matches=case.matches,
+        share=case.share,
+    )
+    return replace(data, condition=case.condition)
 
 
 def _with_drift(case: Case, data: Drifting, add: _Adding, host: Host) -> None:
@@ -263,14 +281,19 @@ def _behind_the_shuffle(case: Case, data: Drifting, add: _Adding, host: Host, *,
         "shuffle", is_most=True)  # fmt: skip
 
 
-def _beside_spark(case: Case, data: Drifting, add: _Adding) -> None:
+def _beside_spark(case: Case, folder: Path, sizes: Mapping[int, int], add: _Adding) -> None:
     """Measure the plan that is right, and Spark's joins in the same order; with more tuples per micro-batch."""
-    mine = run(data, case.first, "spark")
-    theirs = peer(data)
-    check_equal(case.name, Outcome(0.0, (), {"met": mine.sums}), theirs)
-    part = len(data.streams) * data.per_file
-    rates = part / mine.steady([0]), 1e3 * part / theirs.median_ms(_WARM)
-    add("beside plain Spark's joins", rates[0], {"spark": rates[1]}, "tuples/s", "spark")
+    small = _write(case, folder / "small", case.phases[:1], **_SMALL)
+    run(small, case.first, "spark")
+    run_chained(small)
+    for per_file, files in sizes.items():
+        data = _write(case, folder / str(per_file), case.phases[:1], files, per_file)
+        mine = run(data, case.first, "spark")
+        theirs = run_chained(data)
+        check_equal(case.name, Outcome(0.0, (), {"met": mine.sums}), theirs)
+        part = len(data.streams) * per_file
+        rates = part / mine.steady([0]), 1e3 * part / theirs.median_ms(_WARM)
+        add(f"three streams, {part:,} tuples per micro-batch", rates[0], {"spark": rates[1]}, "tuples/s", "spark")
 
 
 def run(data: Drifting, plan: str, host: Host, plans: Mapping[str, str] | None = None) -> Run:
@@ -333,26 +356,6 @@ def _batches(data: Drifting, moments: Sequence[Moment]) -> Iterable[Batch]:
         work = sum(box.busy_ns for box in boxes) / 1e9
         plan = next((format_tree(box.tree, data.streams) for box in boxes if box.tree is not None), BINARY)
         yield Batch(data.phase_at(file), tuples, (moment.now - before.now) / 1e6, work, plan)
-
-
-def peer(data: Drifting) -> Outcome:
-    """Run plain Spark's joins over the same files."""
-    spark = session_for()
-    query = Query("", lambda *frames: frames[0], "k", data.sums())
-    with tempfile.TemporaryDirectory(prefix="spark-plans-") as folder:
-        sources = [
-            spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(data.folder / name))
-            for name in data.streams
-        ]
-        frame = peers.observed(data.frame(sources), query)
-        began = time.perf_counter()
-        writer = frame.writeStream.option("checkpointLocation", folder).trigger(availableNow=True)
-        running = writer.format("noop").start()
-        running.awaitTermination()
-        seconds = time.perf_counter() - began
-        progress = running.recentProgress
-    batch_ms = tuple(float(each.durationMs["triggerExecution"]) for each in progress)
-    return Outcome(seconds, (batch_ms,), {"met": peers.observed_sums(progress, query)})
 
 
 class _Adding:

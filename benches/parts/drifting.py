@@ -46,6 +46,10 @@ class Drifting:
     condition: str = ""
 
     @property
+    def columns(self) -> str:
+        return COLUMNS
+
+    @property
     def rows(self) -> int:
         return len(self.streams) * len(self.phases) * self.files * self.per_file
 
