@@ -139,7 +139,8 @@ _KEEPING = (
 def keeps_values(call: AggregateCall) -> bool:
     """Return whether what is kept for a call grows with the number of values."""
     function = call.function
-    return function in _KEEPING or function.endswith("_distinct") or is_python_target(function)
+    is_of_different = function.endswith("_distinct") and function != "approx_count_distinct"
+    return function in _KEEPING or is_of_different or is_python_target(function)
 
 
 def of_nothing(call: AggregateCall) -> int | list[object] | None:

@@ -486,14 +486,19 @@ AGGREGATES: dict[str, Function] = {
         2, 2, _fixed(_D, "number"), "correlation of pairs; NULL below two, or if one of them never varies"
     ),
     "count_distinct": Function(1, 1, _counted_once, "number of different values that are not NULL"),
-    "approx_count_distinct": Function(1, 2, _fixed(_I, "plain", "number"), "the same; the result is exact"),
+    "approx_count_distinct": Function(
+        1, 2, _fixed(_I, "plain", "number"), "the same, exact up to 4,096 of them; beyond, an estimate"
+    ),
     "sum_distinct": Function(1, 1, _numeric_sum, "sum of the different values"),
     "avg_distinct": Function(1, 1, _mean, "mean of the different values"),
     "median": Function(1, 1, _fixed(_D, "number"), "the middle value, or the mean of the two in the middle"),
     "percentile": Function(2, 2, _fixed(_D, "number"), "percentile(x, 0.9), interpolated; the fraction is a literal"),
     "percentile_disc": Function(2, 2, _fixed(_D, "number"), "the least value that reaches the fraction; a literal"),
     "approx_percentile": Function(
-        2, 3, _first_number, "the least value that reaches the fraction, in its own type; the result is exact"
+        2,
+        3,
+        _first_number,
+        "the least value that reaches the fraction, in its own type; exact up to 1,024 values, beyond within 1 %",
     ),
     "mode": Function(1, 1, _same, "the most frequent value; of several the least"),
     "max_by": Function(2, 2, _of_other, "max_by(x, y): x where y is greatest; of several the least x, NULL before all"),

@@ -100,6 +100,6 @@ def aggregated(aggregates: Aggregates, tuples: pl.DataFrame | None, number: int)
 
 def _of_nothing(call: AggregateCall) -> object:
     """Return the value of an aggregate over no tuples."""
-    if call.function in ("count", "count_distinct"):
+    if call.function in ("count", "count_distinct", "approx_count_distinct"):
         return 0
     return [] if isinstance(call.type, ArrayType) and call.function in ("collect_list", "collect_set") else None

@@ -26,6 +26,7 @@ from headrace.operators.windows.folds import fold_lists
 from headrace.operators.windows.grouping import grouped
 from headrace.operators.windows.kept_values import histogram, moment, of_different_rows
 from headrace.operators.windows.parts import Part, Split, distinct, gathered, values
+from headrace.operators.windows.sketches import approximate_count_distinct, approximate_percentile
 from headrace.operators.windows.user_aggregates import UserAggregate, load
 
 #: GroupKeys of a group: the output name of each and the expression that computes it.
@@ -126,7 +127,7 @@ class Aggregates:
 
 def _columns(call: AggregateCall) -> tuple[Expr, ...]:
     """Return the further arguments that are computed for each tuple; the fraction of a percentile is not."""
-    return () if call.function.startswith("percentile") else call.more
+    return () if call.function.startswith(("percentile", "approx_percentile")) else call.more
 
 
 def split(call: AggregateCall, arg: str, *others: str) -> Split:
@@ -177,6 +178,10 @@ def split(call: AggregateCall, arg: str, *others: str) -> Split:
             return Split((part,), pl.when(pl.col(part.name).list.len() > 0).then(combined))
         case "percentile" | "percentile_disc":
             return _percentile(call, arg)
+        case "approx_percentile":
+            return approximate_percentile(call, arg)
+        case "approx_count_distinct":
+            return approximate_count_distinct(arg)
         case "mode":
             part = values(arg)
             return Split((part,), pl.col(part.name).list.eval(pl.element().mode()).list.sort().list.first())

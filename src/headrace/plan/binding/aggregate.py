@@ -30,6 +30,7 @@ from headrace.model.expressions.expression import (
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import TS
+from headrace.model.sketch import has_sketch
 from headrace.model.types import ArrayType, DataType, StructType, Type, common_type, is_nested
 from headrace.model.window import AggregateCall
 from headrace.plan.binding.composed_aggregates import COMPOSED, call_of, composed, is_listed
@@ -299,8 +300,9 @@ class Grouping:
                 hint=f"write {call.name}(x) or {call.name}(x, true)",
             )
         elif name == "approx_count_distinct":
-            further = []  # the permitted error; there is none
-        function = COMPUTED_BY.get(name, name)
+            further = []  # the permitted error, of which there is less
+        is_sketched = name == "approx_count_distinct" or (name == "approx_percentile" and has_sketch(arg.type))
+        function = name if is_sketched and not distinct else COMPUTED_BY.get(name, name)
         if distinct and function in _ONCE:
             function = f"{function}_distinct"
         return function, arg, tuple(further)

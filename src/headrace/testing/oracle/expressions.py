@@ -19,11 +19,13 @@ from headrace.model.fold import Fold, FoldDelete, FoldInsert, FoldReturn, FoldSt
 from headrace.model.python_function import is_python_function, parse_function
 from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.schema import TS
+from headrace.model.sketch import VALUES
 from headrace.model.types import ArrayType, DataType, DecimalType, Type, is_nested
 from headrace.model.window import AggregateCall
 from headrace.testing.oracle import decimals
 from headrace.testing.oracle.functions import SCALARS
 from headrace.testing.oracle.nested import HIGHER
+from headrace.testing.oracle.sketches import approximated, count_approximately
 from headrace.testing.oracle.values import compare, convert, identity, lift, sort_key, wrap
 
 
@@ -64,7 +66,7 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
         counted = [row for row in rows if not call.more or value_of(call.more[0], row) is True]
         return value_of(call.arg, counted[0 if call.function == "first" else -1]) if counted else None
     plain = call.function.removesuffix("_distinct")
-    if plain != call.function and plain not in ("count", "sum", "avg"):
+    if plain != call.function and plain not in ("count", "sum", "avg", "approx_count"):
         return aggregate_of(structs.replace(call, function=plain), _different_rows(call, rows))
     values = [value_of(call.arg, row) for row in rows]
     if call.function == "fold":
@@ -82,7 +84,7 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
     present = [value for value in values if value is not None]
     if call.function == "collect_set":
         return sorted({identity(value): value for value in reversed(present)}.values(), key=sort_key)
-    if call.function in ("percentile", "percentile_disc"):
+    if call.function in ("percentile", "percentile_disc", "approx_percentile"):
         return _percentile(present, call) if present else None
     if is_python_target(call.function):
         return _user_defined(call.function, present)
@@ -215,7 +217,9 @@ def _percentile(values: Sequence[Any], call: AggregateCall) -> Any:
     assert call.arg is not None
     share = value_of(call.more[0], {})
     ordered = _sorted(values, call.arg.type)
-    if call.function == "percentile_disc":
+    if call.function != "percentile":
+        if call.function == "approx_percentile" and len(ordered) > VALUES:
+            ordered = [approximated(value, call.arg.type) for value in ordered]
         value = ordered[max(0, math.ceil(len(ordered) * share) - 1)]
         return float(value) if call.type is Type.DOUBLE else value
     place = (len(ordered) - 1) * share
@@ -309,6 +313,7 @@ _EXACT: dict[str, Callable[[Sequence[Any], DataType], Any]] = {
 _COUNTS: dict[str, Callable[[Sequence[Any]], int]] = {
     "count": len,
     "count_distinct": lambda values: len({identity(value) for value in values}),
+    "approx_count_distinct": count_approximately,
 }
 _SUMMARIES: dict[str, Callable[[Sequence[Any], DataType], Any]] = {
     "sum": _sum,

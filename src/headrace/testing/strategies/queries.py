@@ -666,6 +666,8 @@ def _aggregate(draw: DrawFn, source: str, names: Mapping[str, DataType], *, wher
         "count(DISTINCT item)",
         f"median({number})",
         f"percentile({number}, 0.25)",
+        f"percentile_approx({number}, 0.75)",
+        "approx_count_distinct(item)",
         f"var_pop({number})",
         f"sum(DISTINCT {number})",
         f"max_by(item, {number})",

@@ -142,6 +142,7 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
         choices: list[tuple[str, DataType]] = [
             ("count", Type.BIGINT),
             ("count_distinct", Type.BIGINT),
+            ("approx_count_distinct", Type.BIGINT),
             ("min", field.type),
             ("max", field.type),
             ("mode", field.type),
@@ -155,6 +156,7 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
             choices += [("sum", total), ("avg", Type.DOUBLE), ("stddev", Type.DOUBLE), ("variance", Type.DOUBLE)]
             choices += [("var_pop", Type.DOUBLE), ("sum_distinct", total), ("avg_distinct", Type.DOUBLE)]
             choices += [("percentile", Type.DOUBLE), ("percentile_disc", field.type), ("covar_samp", Type.DOUBLE)]
+            choices += [("approx_percentile", field.type)]
             choices += [("variance_distinct", Type.DOUBLE)]
         if field.type.is_integer:
             choices += [("bit_and", Type.BIGINT), ("bit_xor", Type.BIGINT)]
@@ -165,7 +167,7 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
             others = [other for other in schema.fields if function != "covar_samp" or other.type.is_numeric]
             by = draw(st.sampled_from(others))
             more = (Column(by.name, by.type),)
-        elif function in ("percentile", "percentile_disc"):
+        elif function in ("percentile", "percentile_disc", "approx_percentile"):
             more = (Literal(draw(st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0])), Type.DOUBLE),)
         arg = None if star else Column(field.name, field.type)
         calls.append(AggregateCall(f"a{i}", function, arg, type_, more))
