@@ -1,8 +1,10 @@
 """How fast are aggregates that are written in SQL?
 
-A mean whose statements can be computed by built-in aggregates is beside AVG, and a product that is computed tuple by
-tuple beside the same product in Python. All run over the same files in the same windows, in one process, one after the
-other in several rounds. A rate is the tuples of a run divided by its CPU time, from reading files to results.
+A mean whose statements can be computed by built-in aggregates is beside AVG. Three that are computed tuple by tuple are
+beside the same in Python: one keeps one row, one removes rows, one changes rows. Ours run in the order of time, for
+which tuples are kept until their window ends; Python's take tuples as they come. All run over the same files in the
+same windows, in one process, one after the other in several rounds. A rate is the tuples of a run divided by its CPU
+time, from reading files to results.
 """
 
 from __future__ import annotations
@@ -26,12 +28,25 @@ CREATE AGGREGATE product(x DOUBLE) RETURNS DOUBLE { TABLE state(p DOUBLE);
   INITIALIZE: INSERT INTO state VALUES (x);
   ITERATE:    UPDATE state SET p = p * x;
   TERMINATE:  INSERT INTO RETURN SELECT p FROM state; };
+CREATE AGGREGATE peaks(x DOUBLE) RETURNS DOUBLE { TABLE seen(y DOUBLE);
+  INITIALIZE: INSERT INTO seen VALUES (x);
+  ITERATE:    DELETE FROM seen WHERE y < x; INSERT INTO seen VALUES (x);
+  TERMINATE:  INSERT INTO RETURN SELECT y FROM seen; };
+CREATE AGGREGATE cheap(x INT) RETURNS INT { TABLE classes(c INT, n INT);
+  INITIALIZE: ITERATE: UPDATE classes SET n = n + 1 WHERE c = x;
+    INSERT INTO classes VALUES (x, 1) WHERE NOT EXISTS (SELECT * FROM classes WHERE c = x);
+  TERMINATE:  INSERT INTO RETURN SELECT n FROM classes WHERE c = 0; };
 CREATE AGGREGATE product_in_python(DOUBLE) RETURNS DOUBLE FROM PYTHON 'benches.parts.products:Product';
+CREATE AGGREGATE peaks_in_python(DOUBLE) RETURNS DOUBLE FROM PYTHON 'benches.parts.products:Peaks';
+CREATE AGGREGATE cheap_in_python(INT) RETURNS INT FROM PYTHON 'benches.parts.products:Cheap';
 """
+_CLASS = "CAST(price / 50 AS INT)"
 #: What is compared: a call of an aggregate in SQL, its peer, and the least ratio of their rates.
 PAIRS = {
     "compiled: a mean": ("mean(price)", "avg", "avg(price)", 0.5),
-    "tuple by tuple: a product": ("product(price)", "python", "product_in_python(price)", 1.0),
+    "one row: a product": ("product(price)", "python", "product_in_python(price)", 1.0),
+    "rows are removed: prices that no later one exceeds": ("peaks(price)", "python", "peaks_in_python(price)", 1.0),
+    "rows are changed: counts by class": (f"cheap({_CLASS})", "python", f"cheap_in_python({_CLASS})", 1.0),
 }
 ROUNDS = 5
 
@@ -86,4 +101,6 @@ def _run(bids: Bids, call: str) -> tuple[float, dict[tuple[Any, ...], float]]:
 
 def _agree(mine: dict[tuple[Any, ...], float], theirs: dict[tuple[Any, ...], float]) -> bool:
     """Return whether results are equal but for the order in which floats were added."""
-    return mine.keys() == theirs.keys() and all(abs(mine[key] - x) <= 1e-9 * abs(x) for key, x in theirs.items())
+    return mine.keys() == theirs.keys() and all(
+        abs((mine[key] or 0) - (x or 0)) <= 1e-9 * abs(x or 0) for key, x in theirs.items()
+    )

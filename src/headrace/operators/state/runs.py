@@ -48,6 +48,7 @@ class Runs:
         self._fresh_least = END
         self._runs: list[_Run] = []
         self._next = 0
+        self._horizon_chunk: pl.DataFrame | None = None  # made when it is asked for
         self._set_horizon(BEGIN)
 
     def append(self, rows: pl.DataFrame) -> None:
@@ -130,13 +131,17 @@ class Runs:
                 break
             older = self._runs.pop()
             rows = self._merged([older.rows.slice(older.dead), rows])
-        self._runs.append(self._make(rows.sort(self._order, maintain_order=True)))
+        self._runs.append(self._make(self._in_order(rows)))
 
     def state(self) -> dict[str, pl.DataFrame]:
         """Return all chunks by name; a chunk that is the same object has not changed."""
         self.settle()
         chunks = {f"{self._prefix}.{run.id}.{i}": chunk for run in self._runs for i, chunk in enumerate(run.chunks)}
-        return {**chunks, f"{self._prefix}.horizon": self._horizon_chunk} if chunks and self.horizon > BEGIN else chunks
+        if not chunks or self.horizon <= BEGIN:
+            return chunks
+        if self._horizon_chunk is None:
+            self._horizon_chunk = pl.DataFrame({self._order: [self.horizon]}, schema={self._order: pl.Int64})
+        return {**chunks, f"{self._prefix}.horizon": self._horizon_chunk}
 
     def restore(self, state: Mapping[str, pl.DataFrame]) -> None:
         """Take what `state` gave; names of others are ignored."""
@@ -165,11 +170,16 @@ class Runs:
 
     def _set_horizon(self, horizon: int) -> None:
         self.horizon = horizon
-        self._horizon_chunk = pl.DataFrame({self._order: [horizon]}, schema={self._order: pl.Int64})
+        self._horizon_chunk = None
 
     def _merged(self, parts: list[pl.DataFrame]) -> pl.DataFrame:
         rows = pl.concat(parts)
         return rows if self._merge is None else self._merge(rows)
+
+    def _in_order(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows in order; what is in order already is not copied, which costs most if rows hold lists."""
+        order = rows[self._order].to_numpy()
+        return rows.sort(self._order, maintain_order=True) if np.any(order[1:] < order[:-1]) else rows
 
     def _make(self, rows: pl.DataFrame) -> _Run:
         self._next += 1

@@ -18,6 +18,16 @@ from headrace.model.types import DataType, Type
 from headrace.operators.windows.fold_functions import CALLS, HELPERS, MOST
 
 _Tuples = Sequence[Any]
+_SIGNS = {"=": "==", "<>": "!="}
+#: Comparisons of numbers of which one may be NaN, which equals NaN and is greater than all others.
+_COMPARED = {
+    "<": "(not ({0} >= {1}) and {0} == {0})",
+    ">": "(not ({0} <= {1}) and {1} == {1})",
+    "<=": "({0} <= {1} or {1} != {1})",
+    ">=": "({0} >= {1} or {0} != {0})",
+    "=": "({0} == {1} or ({0} != {0} and {1} != {1}))",
+    "<>": "({0} != {1} and ({0} == {0} or {1} == {1}))",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +112,22 @@ class FoldWriter:
         for step in steps:
             lines = list(self._step(step))
             for exists in step.exists:
-                lines = [f"if {self._exists(exists)}:", *_indented(lines)]
+                lines = self._if_exists(exists, lines)
             yield from lines
+
+    def _if_exists(self, exists: FoldExists, lines: list[str]) -> list[str]:
+        """Return lines that are taken if a table has a row for which a condition is true, or has none."""
+        wanted = "not " if exists.negated else ""
+        if exists.table in self._single:
+            found = "True" if exists.where is None else self._code(exists.where)
+            return [f"if {wanted}({found}):", *_indented(lines)]
+        table = self._places[exists.table]
+        if exists.where is None:
+            return [f"if {wanted}{table}:", *_indented(lines)]
+        loop = [f"for r in {table}:", f" if {self._code(exists.where)}:"]
+        if exists.negated:
+            return [*loop, "  break", "else:", *_indented(lines)]
+        return [*loop, *_indented([*lines, "break"], 2)]
 
     def _step(self, step: FoldStep) -> Iterator[str]:
         match step:
@@ -143,14 +167,6 @@ class FoldWriter:
             return
         yield f"for r in {self._places[table]}:"
         yield f" {change}" if where is None else f" if {self._code(where)}: {change}"
-
-    def _exists(self, exists: FoldExists) -> str:
-        wanted = "not " if exists.negated else ""
-        if exists.table in self._single:
-            return f"{wanted}({'True' if exists.where is None else self._code(exists.where)})"
-        if exists.where is None:
-            return f"{wanted}{self._places[exists.table]}"
-        return f"{wanted}any({self._code(exists.where)} for r in {self._places[exists.table]})"
 
     # --- Expressions ---
 
@@ -240,16 +256,17 @@ class FoldWriter:
         if function in ("+", "-", "*", "neg", "abs"):
             template = {"neg": "(-{})", "abs": "abs({})"}.get(function, f"({{}} {function} {{}})")
             code = self._lifted(template, args)
-            whole = type_ is Type.BIGINT
-            return (
-                f"wrap({code})"
-                if whole and not self._may_be_null(Call(function, args, type_))
-                else (f"wrap_maybe({code})" if whole else code)
-            )
+            if type_ is not Type.BIGINT:
+                return code
+            if self._may_be_null(Call(function, args, type_)):
+                return f"wrap_maybe({code})"
+            name = self._temporary()
+            return f"({name} if {-MOST} <= ({name} := {code}) < {MOST} else wrap({name}))"
         if function in ("=", "<>", "<", "<=", ">", ">="):
             numbers = any(arg.type in (Type.DOUBLE, Type.FLOAT) for arg in args)
-            sign = {"=": "==", "<>": "!="}.get(function, function)
-            return self._lifted(f"(order({{}}, {{}}) {sign} 0)" if numbers else f"({{}} {sign} {{}})", args)
+            if numbers:
+                return self._lifted(_COMPARED[function], args, repeats=True)
+            return self._lifted(f"({{}} {_SIGNS.get(function, function)} {{}})", args)
         if function == "is_null":
             return f"({self._code(args[0])} is None)"
         if function == "||":
@@ -258,14 +275,17 @@ class FoldWriter:
             return f"{CALLS[function]}({', '.join(map(self._code, args))})"
         raise InternalError(f"no code for {function!r}")
 
-    def _lifted(self, template: str, args: Sequence[Expr]) -> str:
-        """Fill in arguments, with None if one of them is."""
+    def _temporary(self) -> str:
+        self._temporaries += 1
+        return f"x{self._temporaries}"
+
+    def _lifted(self, template: str, args: Sequence[Expr], *, repeats: bool = False) -> str:
+        """Fill in arguments, with None if one of them is; what a template repeats is computed once."""
         codes, tests = [], []
         for arg in args:
             code = self._code(arg)
-            if self._may_be_null(arg):
-                name = f"x{self._temporaries}"
-                self._temporaries += 1
+            if self._may_be_null(arg) or (repeats and not isinstance(arg, Column | Literal)):
+                name = self._temporary()
                 tests.append(f"({name} := {code}) is None")
                 code = name
             codes.append(code)

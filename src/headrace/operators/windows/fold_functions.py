@@ -13,15 +13,6 @@ def _wrap(value: int) -> int:
     return value if -MOST <= value < MOST else (value + MOST) % (2 * MOST) - MOST
 
 
-def _order(x: float, y: float) -> int:
-    """Compare numbers; NaN equals NaN and is greater than all others."""
-    if x < y:
-        return -1
-    if x > y:
-        return 1
-    return 0 if x == y else int(x != x) - int(y != y)
-
-
 def _to_int(value: float | None, limit: int) -> int | None:
     if value is None or not math.isfinite(value):
         return None
@@ -125,10 +116,10 @@ CALLS = {
 #: Functions that steps can apply.
 KNOWN = frozenset({"+", "-", "*", "neg", "abs", "=", "<>", "<", "<=", ">", ">=", "is_null", "||", *CALLS})
 HELPERS: dict[str, Any] = {
-    "__builtins__": {"float": float, "abs": abs, "len": len, "any": any},
+    "__builtins__": {"float": float, "abs": abs, "len": len},
     "wrap": _wrap,
     "wrap_maybe": lambda value: None if value is None else _wrap(value),
-    "order": _order, "to_int": _to_int, "and_": _and, "or_": _or, "not_": _not, "same": _same, "in_": _in,
+    "to_int": _to_int, "and_": _and, "or_": _or, "not_": _not, "same": _same, "in_": _in,
     "coalesce": _coalesce, "nullif": _nullif, "greatest": _greatest, "least": _least, "divide": _divide,
     "remainder": _remainder, "quotient": _quotient, "sign": _sign, "floor": _floor, "ceil": _ceil, "sqrt": _sqrt,
     "length": _length,

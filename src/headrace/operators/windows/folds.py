@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import polars as pl
 from headrace.model.fold import Fold
 from headrace.operators.arrays import Array
 from headrace.operators.windows.fold_code import FoldCode, code_of
-from headrace.operators.windows.fold_vectors import FoldVectors, vectors_of
+from headrace.operators.windows.fold_vectors import FoldVectors, Returned, vectors_of
 
 #: Fewer groups than these take their steps one after the other.
 LEAST_GROUPS = 24
@@ -47,7 +48,7 @@ def _fold_together(
     order: Array,
     having: Array,
     steps: int,
-) -> Iterator[list[Any]]:
+) -> list[list[Any]]:
     """Let all groups take their first tuple together, then all that have a second one, and so on for some steps.
 
     What comes then, of the few groups that have many more tuples than others, is left to the code for single groups.
@@ -55,25 +56,55 @@ def _fold_together(
     groups = int(having[0])
     starts = (np.cumsum(lengths) - lengths)[order[:groups]]
     values = [_numbers(column) for column in columns]
+    given: list[Returned] = []
     with np.errstate(all="ignore"):
-        tables = vectors.first(groups, *(column[starts] for column in values))
+        tables = vectors.first(groups, given, *(column[starts] for column in values))
         for step in range(1, steps):
-            places = starts[: having[step]] + step
-            before = [table[: having[step]] for table in tables]
-            after = vectors.each(before, *(column[places] for column in values))
+            count = int(having[step])
+            if not all(tables[place].make_room(count, rows) for place, rows in vectors.grows.items()):
+                steps = step  # tables are large: single groups are as fast
+                break
+            before = [table[:count] if isinstance(table, np.ndarray) else table for table in tables]
+            after = vectors.each(count, given, before, *(column[starts[:count] + step] for column in values))
             for old, new in zip(before, after, strict=True):
                 if new is not old:
                     old[:] = new
-    states = list(zip(*(table.tolist() for table in tables), strict=True))
-    longer = int(having[steps]) if steps < len(having) else 0
-    returned: list[list[Any]] = [[]] * len(lengths)
-    for place, (group, start, state) in enumerate(zip(order.tolist(), starts.tolist(), states, strict=False)):
-        further: Sequence[Any] = ()
-        if place < longer:
-            count = int(lengths[group]) - steps
-            further = tuples_of([column.slice(start + steps, count) for column in columns], count)
-        returned[group] = code.rest(state, further)
-    yield from returned
+        longer = int(having[steps]) if steps < len(having) else 0
+        at_end = _ended(vectors, tables, groups, longer)
+    alone = longer if at_end is not None else groups
+    results = _by_group([*given, *(at_end or ())], groups)
+    parts = [table.tolist() if isinstance(table, np.ndarray) else table.rows(alone) for table in tables]
+    for place, state in enumerate(islice(zip(*parts, strict=False), alone)):
+        count = int(lengths[order[place]]) - steps if place < longer else 0
+        further = tuples_of([column.slice(starts[place] + steps, count) for column in columns], count) if count else ()
+        results[place] = results[place] + code.rest(state, further)
+    places = np.full(len(lengths), -1)
+    places[order[:groups]] = np.arange(groups)
+    return [results[place] if place >= 0 else [] for place in places.tolist()]
+
+
+def _ended(vectors: FoldVectors, tables: Sequence[Any], groups: int, longer: int) -> list[Returned] | None:
+    """Return what groups return at their end, but for the first ones, which have further tuples; None if unknown."""
+    if vectors.last is None:
+        return None
+    for place in vectors.grows:
+        tables[place].take_all()
+    ended: list[Returned] = []
+    vectors.last(groups, ended, tables)
+    return [part.without_first(longer) for part in ended] if longer else ended
+
+
+def _by_group(given: Sequence[Returned], groups: int) -> list[list[Any]]:
+    """Return the values that each group has returned, in order."""
+    if not given:
+        return [[]] * groups
+    numbers = np.concatenate([part.groups for part in given])
+    values = [value for part in given for value in part.plain()]
+    if np.any(numbers[1:] < numbers[:-1]):
+        order = np.argsort(numbers, kind="stable")
+        numbers, values = numbers[order], [values[i] for i in order.tolist()]
+    ends = np.searchsorted(numbers, np.arange(groups), side="right").tolist()
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _in_order(columns: list[pl.Series], lengths: Array) -> list[pl.Series]:

@@ -17,6 +17,7 @@ from headrace.model.expressions.expression import TRUE, Column
 from headrace.model.fold import STEP_FUNCTIONS
 from headrace.model.types import ArrayType
 from headrace.model.window import AggregateCall
+from headrace.operators.windows import fold_rows
 from headrace.operators.windows.fold_code import code_of
 from headrace.operators.windows.fold_functions import KNOWN
 from headrace.operators.windows.fold_vectors import vectors_of
@@ -121,12 +122,33 @@ def bodies_of_numbers(draw: st.DrawFn) -> str:
 
     sets = draw(st.sampled_from([f"t = {number()}", f"u = {number()}, t = {number()}", "t = u, u = t"]))
     where = draw(st.sampled_from(["", *(f" WHERE {condition}" for condition in _CLEAR)]))
+    keep = draw(st.sampled_from(["", " KEEP 2 ROWS", " KEEP 3 ROWS"]))
+    rows = draw(st.lists(st.sampled_from(_ROWS), max_size=3))
     return f"""CREATE AGGREGATE f(x INT, y DOUBLE) RETURNS DOUBLE {{ TABLE state(t DOUBLE, u DOUBLE, n BIGINT);
+      TABLE seen(z DOUBLE, m BIGINT){keep};
       INITIALIZE: INSERT INTO state VALUES ({number(state=False)}, {number(state=False)}, x * 4611686018427387904);
+        {draw(st.sampled_from(["", *_ROWS]))}
       ITERATE: UPDATE state SET {sets}{where}; UPDATE state SET n = n * 3 + x WHERE {draw(st.sampled_from(_CLEAR))};
+        {" ".join(rows)}
       TERMINATE: INSERT INTO RETURN SELECT t FROM state; INSERT INTO RETURN SELECT u FROM state WHERE n > 0;
-        INSERT INTO RETURN SELECT n % 1000 FROM state;
+        INSERT INTO RETURN SELECT z FROM seen WHERE z < 2; INSERT INTO RETURN SELECT m FROM seen;
+        {draw(st.sampled_from(["", "INSERT INTO RETURN SELECT n % 1000 FROM state;"]))}
     }}"""
+
+
+#: Steps on a table of several rows.
+_ROWS = (
+    "INSERT INTO seen VALUES (y, x);",
+    "INSERT INTO seen VALUES (x, 1) WHERE NOT EXISTS (SELECT * FROM seen WHERE z = x);",
+    "INSERT INTO seen VALUES (2, x) WHERE x > 1 AND EXISTS (SELECT * FROM seen WHERE z <= y);",
+    "INSERT INTO seen SELECT t, n FROM state WHERE x > 1;",
+    "UPDATE seen SET m = m + x, z = z + 1 WHERE z = x;",
+    "UPDATE seen SET z = m, m = m * 3;",
+    "DELETE FROM seen WHERE z < y;",
+    "INSERT INTO RETURN VALUES (y) WHERE NOT EXISTS (SELECT * FROM seen);",
+    "INSERT INTO RETURN SELECT z - y FROM seen WHERE m <> x;",
+    "INSERT INTO RETURN VALUES (x);",
+)
 
 
 _TIMED = st.lists(st.tuples(st.integers(0, 4), _VALUES), max_size=9)
@@ -163,16 +185,32 @@ def _place(timed: tuple[int, tuple[Any, ...]]) -> Any:
     return ts, [(value != value, 0 if value != value else value) for value in row]
 
 
-def test_steps_that_may_meet_null_or_keep_several_rows_take_single_groups() -> None:
+def test_steps_that_may_meet_null_take_single_groups() -> None:
     for body in (
         "TABLE state(t DOUBLE); INITIALIZE: INSERT INTO state VALUES (x); ITERATE: UPDATE state SET t = t / x;",
         "TABLE state(t STRING); INITIALIZE: INSERT INTO state VALUES ('a'); ITERATE: UPDATE state SET t = t || 'a';",
-        "TABLE state(t DOUBLE); INITIALIZE: INSERT INTO state VALUES (x); ITERATE: INSERT INTO state VALUES (x);",
+        "TABLE state(t DOUBLE); ITERATE: INSERT INTO state SELECT x FROM state; INSERT INTO state VALUES (x);",
     ):
         last = "TERMINATE: INSERT INTO RETURN SELECT 1.0 FROM state;"
         call, count = defined(f"CREATE AGGREGATE f(x DOUBLE) RETURNS DOUBLE {{ {body} {last} }}")
         assert call.fold is not None
         assert vectors_of(call.fold, (False,) * count) is None
+
+
+@pytest.mark.parametrize("length", [fold_rows.MOST_ROWS // 2, fold_rows.MOST_ROWS + 40])
+@pytest.mark.parametrize("keep", ["", " KEEP 300 ROWS"])
+def test_groups_of_many_rows_and_a_few_long_ones(length: int, keep: str) -> None:
+    """Tables that grow too large for steps together are handed over, and groups that end early are kept."""
+    call, _ = defined(
+        f"CREATE AGGREGATE f(x INT) RETURNS INT {{ TABLE seen(z INT){keep}; "
+        "INITIALIZE: ITERATE: INSERT INTO seen VALUES (x); DELETE FROM seen WHERE z = x - 7 AND z % 3 = 0; "
+        "INSERT INTO RETURN SELECT z FROM seen WHERE z = x - 5; TERMINATE: INSERT INTO RETURN SELECT z FROM seen; }"
+    )
+    assert call.fold is not None
+    lengths = [3, length, 40, 0, length + 9, 1, 100]
+    lists = [pl.Series("ts", [list(range(count)) for count in lengths]) for _ in range(2)]
+    columns = [lists[0], lists[1].cast(pl.List(pl.Int32))]
+    assert list(fold_lists(columns, call.fold, 2)) == list(fold_lists(columns, call.fold, 1000))
 
 
 _EXTREMES = ["max", "min"]
