@@ -246,10 +246,12 @@ COLUMN_CLAUSES = {
     "NOT": "leave it out: every column may be NULL; a record that cannot be read is in <stream>.bad",
     "NULL": "leave it out: every column may be NULL",
     "DEFAULT": "leave it out: write coalesce(column, value) where the column is read",
-    "METADATA": "leave METADATA out; docs/reference/connectors.md has the options for a record's time and key",
+    "METADATA": "leave METADATA out; FROM KAFKA (..., record_time 'at', key 'id') reads the time and the key of the "
+    "records into these columns",
     "COMMENT": "leave COMMENT out, or write -- comment",
     "GENERATED": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...",
-    "AS": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...",
+    "AS": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...; PROCTIME() is not needed: "
+    "without WATERMARK FOR and TIMESTAMP BY, the time of a tuple is when it is read",
     "REFERENCES": "leave it out: a join names both columns",
     "UNIQUE": "leave it out: SELECT DISTINCT over a window removes duplicates",
 }

@@ -15,6 +15,7 @@ from headrace.language.names import did_you_mean
 from headrace.language.parser import parse
 from headrace.language.syntax.names import ConnectorClause
 from headrace.language.syntax.statements import CreateQuery, Insert
+from headrace.model.changelog import CHANGE
 from headrace.model.expressions.text import format_name
 from headrace.model.schema import Field, Schema
 from headrace.model.types import Type, common_type
@@ -80,10 +81,12 @@ def _targets(statement: Insert, sink: Sink, schema: Schema) -> tuple[Field, ...]
     """Return the columns that SELECT gives to the sink, by place, as they are called there."""
     targets = _declared(statement, sink, schema)
     if len(targets) != len(schema):
+        is_changelog = schema.names[-1:] == (CHANGE,) and len(schema) == len(targets) + 1
+        changes = f"; declare {CHANGE} STRING as its last column: it says what happens to a row" if is_changelog else ""
         raise SyntaxFault(
             f"{sink.name} takes {len(targets)} columns, but SELECT gives {len(schema)}: {', '.join(schema.names)}",
             span=statement.select_span,
-            hint=f"the columns are {', '.join(field.name for field in targets)}",
+            hint=f"the columns are {', '.join(field.name for field in targets)}{changes}",
         )
     for field, target in zip(schema, targets, strict=True):
         if field.type is not Type.NULL and common_type(field.type, target.type) != target.type:

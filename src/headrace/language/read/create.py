@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from headrace.errors import NameFault, Span, SyntaxFault
+from headrace.errors import NameFault, NotSupported, Span, SyntaxFault
 from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.read.aggregates import read_aggregate
@@ -94,6 +94,9 @@ def _flink_table(
         reader.position = start
         return _stream(reader, offset, name, or_replace, if_not_exists)
     connector = flink_sink(options, name.text, folders)
+    if reader.word() == "AS":
+        hint = f"write CREATE TABLE {name.text} (columns) WITH (...), and INSERT INTO {name.text} SELECT ..."
+        raise NotSupported("a sink in WITH cannot have AS SELECT", span=reader.here(), hint=hint)
     if columns is None or not len(columns):
         raise SyntaxFault(
             "a sink in WITH needs its columns", span=name.span, hint="CREATE TABLE out (item INT) WITH ..."
@@ -317,6 +320,10 @@ def _columns(reader: Reader) -> tuple[Schema, tuple[Name, int] | None, tuple[Nam
             raise NameFault(f"{name.text!r}: names that begin with '__' are reserved", span=name.span)
         if any(field.name.lower() == name.text.lower() for field in fields):
             raise NameFault(f"column {name.text!r} is declared twice", span=name.span)
+        if reader.word() == "AS":
+            raise NotSupported(
+                f"the column {name.text} is computed", span=name.span, hint=other_systems.COLUMN_CLAUSES["AS"]
+            )
         fields.append(Field(name.text, reader.type()))
         if not key and _accepts_key(reader):
             key = (name,)

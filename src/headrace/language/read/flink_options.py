@@ -49,6 +49,11 @@ _WITHOUT_EFFECT = (
     "connector", "properties.group.id", _MONITOR, "sink.parallelism", "sink.delivery-guarantee",
     "sink.transactional-id-prefix", "properties.transaction.timeout.ms", "sink.rolling-policy.check-interval",
 )  # fmt: skip
+#: What is so here anyway: a record that cannot be read is set aside, and a column that it does not have is NULL.
+_AS_HERE = (
+    ("json.ignore-parse-errors", "true"), ("json.fail-on-missing-field", "false"), ("csv.ignore-parse-errors", "true"),
+    ("value.fields-include", "ALL"), ("sink.partitioner", "default"),
+)  # fmt: skip
 #: What to write instead of another connector; `path`, `topic`, `format` and `table` are those that were written.
 _INSTEAD = {
     "filesystem": "CREATE STREAM {name} (...) FROM FILES (path '{path}', format '{format}'); new files are read, too",
@@ -167,7 +172,7 @@ def _translated(
 ) -> dict[str, Option]:
     ours: dict[str, Option] = {}
     for key, option in written.options.items():
-        if key in _WITHOUT_EFFECT:
+        if key in _WITHOUT_EFFECT or (key, option.value) in _AS_HERE:
             continue
         target = names.get(key)
         if target is None:

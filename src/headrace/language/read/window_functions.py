@@ -109,6 +109,8 @@ def read_table_function(tokens: Sequence[Token], text: str, parse: Expressions) 
 def place_window(select: exp.Select) -> None:
     """Move the window function of GROUP BY to the FROM item whose time it names, and say window_start for its start."""
     group = select.args.get("group")
+    if group is not None:
+        _write_out(group, select)
     calls = [item for item in group.expressions if _is_window(item)] if group is not None else []
     if len(calls) > 1:
         raise NotSupported(
@@ -134,6 +136,24 @@ def place_window(select: exp.Select) -> None:
         assert table_call is not None
         call = table_call
     _rewrite(select, call)
+
+
+def _write_out(group: exp.Group, select: exp.Select) -> None:
+    """Write a window in GROUP BY that is named as a column of SELECT, as Spark allows: GROUP BY w."""
+    named = {
+        item.alias.lower(): item.this
+        for item in select.expressions
+        if isinstance(item, exp.Alias) and _is_window(item.this)
+    }
+    group.set(
+        "expressions",
+        [
+            named[item.name.lower()].copy()
+            if isinstance(item, exp.Column) and not item.table and item.name.lower() in named
+            else item
+            for item in group.expressions
+        ],
+    )
 
 
 def _function(name: str) -> WindowFunction:

@@ -435,7 +435,7 @@ def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Mo
 
 
 def _refuse_buckets(select: exp.Select) -> None:
-    """Refuse a function of another system that stands for a window in GROUP BY."""
+    """Refuse a function that stands for a window in GROUP BY, there or in another system."""
     group = select.args.get("group")
     for call in group.find_all(exp.Anonymous) if group is not None else ():
         name = call.name.lower()
@@ -443,6 +443,17 @@ def _refuse_buckets(select: exp.Select) -> None:
             raise NotSupported(
                 f"function {call.name!r} is not supported", span=place(call), hint=other_systems.FUNCTIONS[name]
             )
+        unit = call.expressions[0].name.upper() if name == "date_trunc" and call.expressions else ""
+        if unit in _UNITS:
+            raise UnboundedStateFault(
+                f"without a window, groups by {name} never end",
+                span=place(call),
+                hint=f"write FROM stream [RANGE {_UNITS[unit]}], and window_start instead of {name}",
+            )
+
+
+#: Windows that begin where date_trunc cuts.
+_UNITS = {unit: f"1 {unit}" for unit in ("SECOND", "MINUTE", "HOUR", "DAY")} | {"WEEK": "7 DAYS OFFSET 4 DAYS"}
 
 
 def _window(source: Source, env: Environment) -> Window:
