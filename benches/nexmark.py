@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from benches.parts.beside_peers import Events, measure, prepared, size_of
+from benches.parts import nexmark
+from benches.parts.beside_peers import Events, measure, peers_of, prepared, size_of
 from benches.parts.dialects import Query
 from benches.parts.nexmark import EVENTS, SCHEMAS, generate, side_input
 from benches.parts.nexmark_queries import QUERIES
@@ -30,33 +31,40 @@ COMMANDS = ("q0", "q5", "q8", "q20")
 def main(
     quick: bool,
     medium: bool = False,
+    large: bool = False,
     queries: str = "",
+    peers: str = "",
     input: str = "files",
     earlier: Mapping[str, Any] | None = None,
     keep: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Measure the named queries; `input` is files or kafka.
+    """Measure the named queries beside the named peers; `input` is files or kafka.
 
-    If none is named, these are the ones that `earlier` figures of the same size lack. `keep` gets the figures so far
-    after each query.
+    If no query is named, these are the ones that `earlier` figures of the same size lack. `keep` gets the figures so
+    far after each query.
     """
-    chosen = _chosen(queries)
-    size = size_of(quick, medium)
+    chosen, beside = _chosen(queries), peers_of(peers)
+    size = size_of(quick, medium, large)
     title = f"Nexmark from {input}, {size}"
     figures: dict[str, Any] = {"bench": "nexmark", "title": title, "cases": {}, "commands": {}}
     if earlier is not None and earlier.get("title") == title:
         figures |= {part: dict(earlier[part]) for part in ("cases", "commands")}
     due = {name: query for name, query in chosen.items() if queries or name not in figures["cases"]}
     commands = [name for name in COMMANDS if name in chosen and (queries or name not in figures["commands"])]
+    if large:  # with so many tuples a command tells little more about starts than the rates do
+        commands = []
     if due or commands:
-        with prepared("nexmark", events_of, QUERIES["q12"], size=size, input=input) as place:
+        sources = [__file__, str(nexmark.__file__)]
+        with prepared(
+            "nexmark", events_of, QUERIES["q12"], size=size, input=input, made_by=sources, peers=beside
+        ) as place:
             for name, query in due.items():
                 figures["cases"][name] = case_of(query, measure(name, query, place))
                 figures["newest"] = line_of(name, figures["cases"][name])
                 _keep(figures, keep)
             for name in commands:
                 try:
-                    figures["commands"][name] = whole_times(name, QUERIES[name], place.given)
+                    figures["commands"][name] = whole_times(name, QUERIES[name], place.given, beside)
                 except (HostFault, Disagreement) as error:  # the rates count, and the same command tries again
                     figures["newest"] = f"{name} as a command: {error}"
                 else:

@@ -3,17 +3,22 @@
 The rate is that of the steady run, and means the same for all: the tuples of the second half of the input divided by
 the time for them. For Headrace and Spark this is the time of the micro-batches that read them. For Flink it is the time
 between the moments at which its sources had read half of the tuples and all of them, by Flink's own counters. The first
-half warms up; the JVMs have run other queries before.
+half warms up; the JVMs have run other queries before. What is computed when the input ends counts for none of them.
+
+The input is made once for each size and kept (`.bench` in the checkout, about 70 bytes for an event).
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +40,11 @@ from headrace.session import Session
 PARTITIONS = 2
 #: The heap of each JVM, unless HEADRACE_DRIVER_MEMORY says otherwise.
 MEMORY = "4g"
+#: Where inputs are kept, and what a folder of them contains.
+KEPT = flink.ROOT / ".bench"
+_MANIFEST = "manifest.json"
+#: The peers that can be chosen.
+PEERS = ("spark", "flink")
 #: How much later the single rows are that close Spark's windows, and how many there are.
 _LATER_US = 2 * 86_400_000_000
 _TAILS = 4
@@ -58,18 +68,23 @@ class Input:
     """Events as files, one of each stream for a micro-batch; `parts` has the rows of such a file."""
 
     folder: Path
-    events: Events
+    schemas: Mapping[str, str]
+    tables: Mapping[str, pa.Table]
     parts: Mapping[str, int]
     batches: int
     broker: Broker | None = None
 
+    def files(self, name: str) -> list[Path]:
+        """Return the files of a stream, in the order of time."""
+        return sorted((self.folder / name).glob("[0-9]*.parquet"))
+
     def streams(self, query: Query) -> list[str]:
         """Return the statements that create the streams of a query."""
-        columns = self.events.schemas
+        columns = self.schemas
         return [
             f"CREATE STREAM {name} ({columns[name]}) TIMESTAMP BY at AHEAD UNLIMITED FROM {self._from(name)}"
             for name in query.streams
-        ] + [f"CREATE TABLE {name} FROM FILES (path '{self.folder / name}.parquet')" for name in self.events.tables]
+        ] + [f"CREATE TABLE {name} FROM FILES (path '{self.folder / name}.parquet')" for name in self.tables]
 
     def script(self, query: Query, results: Path) -> list[str]:
         """Return the statements of a query whose results go into files, compressed as Spark does it."""
@@ -82,23 +97,21 @@ class Input:
 
     def flink_sources(self, query: Query) -> list[str]:
         """Return the statements that create a query's streams and the tables in Flink."""
-        columns, halves = self.events.schemas, self.folder / "halves"
+        columns, halves = self.schemas, self.folder / "halves"
         streams = [
             beside_flink.file_source(name, columns[name], halves)
             if self.broker is None
             else beside_flink.topic_source(name, columns[name], self.broker.address)
             for name in query.streams
         ]
-        return streams + [
-            beside_flink.file_source(name, _shape(table), halves) for name, table in self.events.tables.items()
-        ]
+        return streams + [beside_flink.file_source(name, _shape(table), halves) for name, table in self.tables.items()]
 
     def spark_job(self, query: Query, folder: Path) -> plain_spark.SparkJob:
         """Return a query for plain Spark, with the rows that close its windows."""
         assert query.spark is not None
         tails = "" if query.kind == "stateless" else f",tail-[0-{query.tails - 1}]"
-        streams = {name: (str(self.folder / name), self.events.schemas[name]) for name in query.streams}
-        tables = [str(self.folder / f"{name}.parquet") for name in self.events.tables]
+        streams = {name: (str(self.folder / name), self.schemas[name]) for name in query.streams}
+        tables = [str(self.folder / f"{name}.parquet") for name in self.tables]
         return plain_spark.SparkJob(query.spark, streams, f"{{[0-9]*{tails}}}.parquet", tables, str(folder))
 
     def _from(self, name: str) -> str:
@@ -148,46 +161,81 @@ class Size:
         return f"{self.batches} micro-batches of {self.events:,} events"
 
 
-#: The same three sizes for all benches of peers.
-QUICK, MEDIUM, FULL = Size(6, 50_000), Size(8, 250_000), Size(20, 250_000)
+#: The same sizes for all benches of peers.
+QUICK, MEDIUM, LARGE, FULL = Size(6, 50_000), Size(8, 250_000), Size(8, 1_000_000), Size(20, 250_000)
 
 
-def size_of(quick: bool, medium: bool) -> Size:
+def size_of(quick: bool, medium: bool, large: bool = False) -> Size:
     """Return the size that the options ask for."""
-    return QUICK if quick else MEDIUM if medium else FULL
+    return QUICK if quick else MEDIUM if medium else LARGE if large else FULL
+
+
+def peers_of(names: str) -> tuple[str, ...]:
+    """Return the peers of a list such as 'spark, flink'; without one, all."""
+    wanted = tuple(name.strip() for name in names.split(",") if name.strip())
+    unknown = [name for name in wanted if name not in PEERS]
+    if unknown:
+        raise HostFault(f"there is no peer {unknown[0]!r}", hint="write spark, flink, or both with a comma")
+    return wanted or PEERS
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The input of a run, and Flink if it is installed: all that a query needs."""
+    """The input of a run, the peers, and Flink if it is one and installed: all that a query needs."""
 
     given: Input
     flink: beside_flink.Flink | None
+    peers: tuple[str, ...] = PEERS
 
 
 @contextlib.contextmanager
 def prepared(
-    bench: str, events_of: Callable[[int], Events], first: Query, *, size: Size, input: str
+    bench: str,
+    events_of: Callable[[int], Events],
+    first: Query,
+    *,
+    size: Size,
+    input: str,
+    made_by: Sequence[str],
+    peers: tuple[str, ...] = PEERS,
 ) -> Iterator[Place]:
-    """Give a place to measure queries, once `first` has warmed all systems up; `input` is files or kafka."""
+    """Give a place to measure queries, once `first` has warmed all systems up; `input` is files or kafka.
+
+    `made_by` are the sources of the program that makes the events: if they change, these are made anew.
+    """
     if input not in ("files", "kafka"):  # before Spark starts
         raise HostFault(f"there is no input {input!r}", hint="write files or kafka")
     os.environ.setdefault("HEADRACE_DRIVER_MEMORY", MEMORY)
     session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{bench}-")))
-        given = stack.enter_context(written(events_of(size.batches * size.events), folder, size.batches, input))
+        folder = kept(bench, events_of, size, [__file__, *made_by])
+        given = stack.enter_context(opened(folder, input))
         peer = None
-        if flink.find_python() is not None:
+        if "flink" in peers and flink.find_python() is not None:
             peer = stack.enter_context(beside_flink.Flink(os.environ["HEADRACE_DRIVER_MEMORY"]))
-        place = Place(given, peer)
+        place = Place(given, peer, peers)
         measure("warm-up", first, place)
         yield place
 
 
-@contextlib.contextmanager
-def written(events: Events, folder: Path, batches: int, kind: str) -> Iterator[Input]:
-    """Write the events, into topics too if these are read: `kind` is files or kafka."""
+def kept(bench: str, events_of: Callable[[int], Events], size: Size, sources: Sequence[str]) -> Path:
+    """Return the folder of an input, which is made if there is none yet; one by other programs is deleted."""
+    digest = hashlib.blake2b(b"".join(Path(source).read_bytes() for source in sources), digest_size=6).hexdigest()
+    sort = f"{bench}-{size.batches}x{size.events}"
+    folder = KEPT / f"{sort}-{digest}"
+    if not folder.exists():
+        KEPT.mkdir(exist_ok=True)
+        for old in KEPT.glob(f"{sort}-*"):
+            shutil.rmtree(old)
+        part = KEPT / f"{sort}-part{os.getpid()}"
+        write(events_of(size.batches * size.events), part, size.batches)
+        part.rename(folder)
+    return folder
+
+
+def write(events: Events, folder: Path, batches: int) -> None:
+    """Write events as files."""
+    folder.mkdir(exist_ok=True)
     parts = {name: table.num_rows // batches for name, table in events.streams.items()}
     for name, table in events.streams.items():
         _write(folder / name, table, parts[name], events.tail)
@@ -195,21 +243,33 @@ def written(events: Events, folder: Path, batches: int, kind: str) -> Iterator[I
         pq.write_table(table, folder / f"{name}.parquet")
     streams = {name: table.cast(in_utc(table.schema)) for name, table in events.streams.items()}
     beside_flink.write_halves(folder / "halves", streams, events.tables)
+    manifest = {"batches": batches, "parts": parts, "schemas": dict(events.schemas), "tables": list(events.tables)}
+    (folder / _MANIFEST).write_text(json.dumps(manifest))
+
+
+@contextlib.contextmanager
+def opened(folder: Path, kind: str) -> Iterator[Input]:
+    """Give the input of a folder; `kind` is files or kafka, whose topics are filled."""
+    manifest = json.loads((folder / _MANIFEST).read_text())
+    tables = {name: pq.read_table(folder / f"{name}.parquet") for name in manifest["tables"]}
+    given = Input(folder, manifest["schemas"], tables, manifest["parts"], manifest["batches"])
     if kind == "files":
-        yield Input(folder, events, parts, batches)
+        yield given
         return
     lacking = missing()
     if lacking is not None:
         raise HostFault(lacking)
-    broker = Broker(folder / "broker")
-    broker.start()
-    try:
-        for name, table in events.streams.items():
-            broker.make(name, PARTITIONS)
-            fill(broker.address, name, table, PARTITIONS)
-        yield Input(folder, events, parts, batches, broker)
-    finally:
-        broker.close()
+    with tempfile.TemporaryDirectory(prefix="broker-") as directory:
+        broker = Broker(Path(directory) / "broker")
+        broker.start()
+        try:
+            for name in given.schemas:
+                broker.make(name, PARTITIONS)
+                rows = pa.concat_tables(pq.read_table(file) for file in given.files(name))
+                fill(broker.address, name, rows.cast(_without_zones(rows.schema)), PARTITIONS)
+            yield replace(given, broker=broker)
+        finally:
+            broker.close()
 
 
 def _write(folder: Path, table: pa.Table, part: int, texts: Mapping[str, str]) -> None:
@@ -233,6 +293,12 @@ def in_utc(schema: pa.Schema) -> pa.Schema:
     )
 
 
+def _without_zones(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [pa.field(f.name, pa.timestamp("us") if pa.types.is_timestamp(f.type) else f.type) for f in schema]
+    )
+
+
 def measure(name: str, query: Query, place: Place) -> Measured:
     """Run a query with Headrace, and with each peer that can.
 
@@ -245,6 +311,8 @@ def measure(name: str, query: Query, place: Place) -> Measured:
         check(f"{name} of Headrace", query.reference, known, sorted((folder / "ours").glob("*.parquet")))
         measured.add("ours", ours.rate(given.rows(query), given.batches), ours)
         for peer, run in (("spark", _with_spark), ("flink", _with_flink)):
+            if peer not in place.peers:
+                continue
             try:
                 run(name, query, place, known, folder, measured)
             except (HostFault, Disagreement, PySparkException) as error:
@@ -290,9 +358,19 @@ def _run_ours(query: Query, given: Input, folder: Path) -> Run:
     with Session(folder / "checkpoint", limit=max(given.parts.values())) as session:
         session.execute(";\n".join(given.script(query, folder / "ours")))
         running = session.deployment.query  # type: ignore[attr-defined]
+        _wait_until_read(session, given.rows(query) * given.batches)
         session.drain()
         seconds = time.perf_counter() - began
     return Run(seconds, tuple(float(each.durationMs["triggerExecution"]) for each in running.recentProgress))
+
+
+def _wait_until_read(session: Session, tuples: int) -> None:
+    """Wait until all tuples are read, so that no micro-batch with tuples has the end of the input to do, too."""
+    while sum(stream.tuples for stream in session.statistics().streams.values()) < tuples:
+        failure = session.deployment.failure()
+        if failure is not None:
+            raise failure
+        time.sleep(0.02)
 
 
 def _run_spark(query: Query, given: Input, folder: Path) -> Run:
@@ -308,7 +386,12 @@ def answers(given: Input) -> Iterator[duckdb.DuckDBPyConnection]:
     """Give a DuckDB that has the streams and tables."""
     with duckdb.connect() as db:
         db.execute("SET TimeZone = 'UTC'")
-        for name, table in {**given.events.streams, **given.events.tables}.items():
+        for name, columns in given.schemas.items():
+            times = [column.split()[0] for column in columns.split(", ") if column.endswith("TIMESTAMP")]
+            casts = ", ".join(f'CAST("{time}" AS TIMESTAMP) AS "{time}"' for time in times)
+            paths = ", ".join(f"'{file}'" for file in given.files(name))
+            db.execute(f"CREATE VIEW {name} AS SELECT * REPLACE ({casts}) FROM read_parquet([{paths}])")
+        for name, table in given.tables.items():
             db.register(name, table)
         yield db
 

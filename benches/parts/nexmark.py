@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 BASE_US = 1_767_225_600_000_000  # 2026-01-01, a border of every window used here
@@ -88,21 +89,24 @@ def _bids(auctions: np.ndarray, people: np.ndarray, at: np.ndarray, chance: np.r
     auction = np.where(hot, auctions // IN_FLIGHT * IN_FLIGHT, _recent(auctions, IN_FLIGHT, chance))
     warm = chance.integers(0, HOT_BIDDER, count) > 0
     bidder = np.where(warm, people // HOT_BIDDER * HOT_BIDDER + 1, _recent(people, ACTIVE, chance))
-    plain = [f"channel-{i}" for i in chance.integers(0, 10_000, count).tolist()]
-    channel = np.where(chance.integers(0, 2, count) > 0, chance.choice(_CHANNELS, count), np.array(plain, dtype=object))
-    folders = chance.integers(0, 1000, (3, count))
+    names = [f"channel-{i}" for i in range(10_000)] + _CHANNELS.tolist()
+    plain, is_large = chance.integers(0, 10_000, count), chance.integers(0, 2, count) > 0
+    channel = pa.array(names).take(pa.array(np.where(is_large, 10_000 + chance.choice(len(_CHANNELS), count), plain)))
+    a, b, c = chance.integers(0, 1000, (3, count))
     known = chance.integers(0, 10, count) > 0
-    url = [
-        f"https://www.nexmark.com/a{a}/b{b}/c{c}/item.htm?query=1" + (f"&channel_id={a * 1000 + b}" if k else "")
-        for a, b, c, k in zip(*folders.tolist(), known.tolist(), strict=True)
-    ]
+    folders = pl.DataFrame({"a": a, "b": b, "c": c, "known": known})
+    number = pl.format("&channel_id={}", pl.col("a") * 1000 + pl.col("b"))
+    url = folders.select(
+        pl.format("https://www.nexmark.com/a{}/b{}/c{}/item.htm?query=1", "a", "b", "c")
+        + pl.when("known").then(number).otherwise(pl.lit(""))
+    ).to_series()
     return pa.table(
         {
             "auction": 1000 + auction,
             "bidder": 1000 + bidder,
             "price": _prices(count, chance),
-            "channel": pa.array(channel.tolist(), pa.string()),
-            "url": url,
+            "channel": channel,
+            "url": url.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string()),
             "at": _times(at),
         }
     )

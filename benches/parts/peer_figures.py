@@ -13,6 +13,8 @@ from benches.parts.dialects import Query
 from headrace.experiments.experiment import Panel, Series
 
 PEERS = ("spark", "flink")
+#: Seconds between two checkpoints of Flink, with which its files become visible (`benches/flink/queries.py`).
+FLINK_CHECKPOINTS = 10
 #: The names in the figure.
 _NAMES = {"ours": "Headrace", "spark": "Spark", "flink": "Flink"}
 #: Rates against Spark's. Without state, the way of the tuples to Python and back is most of the work.
@@ -53,9 +55,20 @@ def row_of(name: str, case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def note_of(name: str, case: Mapping[str, Any]) -> str:
-    """Return the note of a query: whole times in a JVM that runs, and what is special."""
+    """Return the note of a query: whole times in a JVM that runs, when results come, and what is special."""
     refusals = [f"{_NAMES[peer]} {reason}" for peer, reason in case["refusals"].items()]
-    return f"{name}: " + "; ".join([seconds_of(case["seconds"]), *refusals, *case["differs"]])
+    return f"{name}: " + "; ".join([seconds_of(case["seconds"]), *_published(case), *refusals, *case["differs"]])
+
+
+def _published(case: Mapping[str, Any]) -> list[str]:
+    """Return how often results become visible, exactly once: with micro-batches of the second half, or checkpoints."""
+    seconds = {
+        _NAMES[system]: f"{statistics.median(each[len(each) // 2 :]) / 1000:.2f} s"
+        for system, each in case["batch_ms"].items()
+    }
+    if "flink" in case["rates"]:
+        seconds[_NAMES["flink"]] = f"{FLINK_CHECKPOINTS} s"
+    return ["results come every " + ", ".join(f"{each} ({system})" for system, each in seconds.items())] * bool(seconds)
 
 
 def line_of(name: str, case: Mapping[str, Any]) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benches.parts import beside_flink, flink
-from benches.parts.beside_peers import Input, answers, check, flink_job
+from benches.parts.beside_peers import PEERS, Input, answers, check, flink_job
 from benches.parts.dialects import Query
 
 from headrace.errors import HostFault
 
 
-def whole_times(name: str, query: Query, given: Input) -> dict[str, float]:
+def whole_times(name: str, query: Query, given: Input, peers: Sequence[str] = PEERS) -> dict[str, float]:
     """Return the seconds of each system, of those that can run the query; Disagreement if a result is wrong."""
     seconds = {}
     memory = os.environ["HEADRACE_DRIVER_MEMORY"]
@@ -27,10 +27,10 @@ def whole_times(name: str, query: Query, given: Input) -> dict[str, float]:
         ours = ["run", str(folder / "query.sql"), "--once", "--checkpoint", str(folder / "checkpoint")]
         seconds["ours"] = _timed([sys.executable, "-m", "headrace", *ours])
         check(f"{name} of Headrace", query.reference, known, sorted((folder / "ours").glob("*.parquet")))
-        if query.spark is not None and given.broker is None:
+        if "spark" in peers and query.spark is not None and given.broker is None:
             seconds["spark"] = _timed(given.spark_job(query, folder).command(), memory)
             check(f"{name} of Spark", query.reference, known, sorted((folder / "spark").glob("*.parquet")))
-        if query.flink is not None and flink.find_python() is not None:
+        if "flink" in peers and query.flink is not None and flink.find_python() is not None:
             job = flink_job(query, given, known, folder)
             began = time.perf_counter()
             with beside_flink.Flink(memory) as peer:

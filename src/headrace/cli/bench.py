@@ -1,10 +1,10 @@
 """`headrace bench`: run a benchmark of a checkout and print Headrace beside its peers.
 
 A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`; options of some benchmarks (`medium`,
-`minutes`, `queries`, `input`) are further parameters. One with a parameter `keep` calls it with its figures so far,
-whose `newest` is a line of text, and gets those in the file of an earlier run as `earlier`. The dict has `title`,
-`rows`, optional `notes` and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers by name), `unit`, and
-optionally `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
+`large`, `minutes`, `queries`, `peers`, `input`) are further parameters. One with a parameter `keep` calls it with its
+figures so far, whose `newest` is a line of text, and gets those in the file of an earlier run as `earlier`. The dict
+has `title`, `rows`, optional `notes` and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers by
+name), `unit`, and optionally `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ def bench(
     name: str | None = typer.Argument(None, help="A benchmark, such as core. Without it, all are listed."),
     quick: bool = flag("--quick", "Use smaller inputs and fewer runs. The figures are rough."),
     medium: bool = flag("--medium", "Use inputs between the small and the full ones, for nexmark and ysb."),
+    large: bool = flag("--large", "Use few large micro-batches, for nexmark."),
     minutes: float | None = typer.Option(None, min=0.1, help="How long to run, for chaos and soak."),
     queries: str | None = typer.Option(None, help="Only these queries, such as q0,q5, for nexmark."),
+    peers: str | None = typer.Option(None, help="Only beside these peers, such as flink, for nexmark."),
     input: str | None = typer.Option(
         None, help="files or kafka: where nexmark and ysb read their events.", show_default="files"
     ),
@@ -75,7 +77,8 @@ def bench(
             check_drawing()  # before the benchmark runs for minutes
         main = load(file).main
         known = inspect.signature(main).parameters.keys()
-        given = {"medium": medium or None, "minutes": minutes, "queries": queries, "input": input}
+        sizes = {"medium": medium or None, "large": large or None}
+        given = {**sizes, "minutes": minutes, "queries": queries, "peers": peers, "input": input}
         options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
         for option in options.keys() - known:
             raise typer.BadParameter(f"{name} has no such option", param_hint=f"--{option}")

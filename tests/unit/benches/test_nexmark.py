@@ -31,7 +31,8 @@ def test_files_give_the_answers_of_duckdb_and_a_lost_file_is_noticed(
 
     module, parts = sys.modules[f"benches.{bench}"], sys.modules["benches.parts.beside_peers"]
     chosen = nexmark._chosen(",".join(queries)) if bench == "nexmark" else {"views": module.VIEWS}
-    with parts.written(module.events_of(1000), tmp_path, 2, "files") as given:
+    parts.write(module.events_of(1000), tmp_path, 2)
+    with parts.opened(tmp_path, "files") as given:
         streams = dict.fromkeys(text for query in chosen.values() for text in given.streams(query))
         texts = [
             f"CREATE QUERY {name} AS {query.ours} INTO FILES (path '{tmp_path / 'out' / name}')"
@@ -158,8 +159,44 @@ class _Place:
     given = None
 
 
-def test_an_unknown_query_or_input_is_named(nexmark: Any) -> None:
+def test_an_input_is_made_once_and_anew_if_the_program_changes(
+    nexmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    parts = sys.modules["benches.parts.beside_peers"]
+    monkeypatch.setattr(parts, "KEPT", tmp_path / "kept")
+    made: list[int] = []
+
+    def events_of(count: int) -> Any:
+        made.append(count)
+        return nexmark.events_of(count)
+
+    program = tmp_path / "program.py"
+    for text, times in (("first", 1), ("first", 1), ("second", 2)):
+        program.write_text(text)
+        folder = parts.kept("nexmark", events_of, parts.Size(2, 50), [str(program)])
+        assert made == [100] * times
+        assert list((tmp_path / "kept").iterdir()) == [folder]
+        with parts.opened(folder, "files") as given:
+            assert (given.batches, given.parts) == (2, {"person": 1, "auction": 3, "bid": 46})
+
+
+def test_the_notes_say_when_results_are_published(nexmark: Any) -> None:
+    import sys
+
+    case = {
+        "rates": {"ours": 1.0, "flink": 1.0}, "seconds": {"ours": 9.0, "flink": 8.0}, "refusals": {}, "differs": [],
+        "batch_ms": {"ours": [9000.0, 8000.0, 300.0, 500.0]},
+    }  # fmt: skip
+    note = sys.modules["benches.parts.peer_figures"].note_of("q0", case)
+    assert note == "q0: Headrace 9.0 s, Flink 8.0 s; results come every 0.40 s (Headrace), 10 s (Flink)"
+
+
+def test_an_unknown_query_peer_or_input_is_named(nexmark: Any) -> None:
     with pytest.raises(HostFault, match="no query 'q23'"):
         nexmark._chosen("q1,q23")
+    with pytest.raises(HostFault, match="no peer 'storm'"):
+        nexmark.main(quick=True, peers="flink,storm")
     with pytest.raises(HostFault, match="no input 'pigeons'"):
         nexmark.main(quick=True, input="pigeons")
