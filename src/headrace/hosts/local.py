@@ -6,6 +6,8 @@ when it stops, so that it continues from there; after a crash it cannot, and say
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Iterable
 from itertools import count
@@ -33,8 +35,11 @@ from headrace.worker.moving import Moves
 from headrace.worker.saved_state import VERSION
 from headrace.worker.wire import Row
 
+_LOG = logging.getLogger(__name__)
 #: Seconds that a micro-batch takes beside its operators, about.
 OVERHEAD = 0.002
+#: Seconds between two looks for new data.
+_PAUSE = 0.01
 
 
 class MemoryStore:
@@ -74,7 +79,10 @@ def read_saved(path: Path) -> Saved | None:
 
 
 class LocalDeployment:
-    """Runs a micro-batch per `step`. `forgetful` restores every bucket from its saved state before each of them."""
+    """Runs a micro-batch per `step`; one that is `live` steps by itself, in a background thread.
+
+    `forgetful` restores every bucket from its saved state before each of them.
+    """
 
     def __init__(
         self,
@@ -85,6 +93,7 @@ class LocalDeployment:
         page: int = PAGE_TUPLES,
         clock: Clock | None = None,
         forgetful: bool = False,
+        live: bool = False,
     ) -> None:
         self.directory = directory
         self.clock: Clock = clock or SystemClock()
@@ -106,6 +115,9 @@ class LocalDeployment:
         self.cores = 1
         self.overhead = OVERHEAD
         self._failure: HeadraceError | None = None
+        self._live = live
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         try:
@@ -123,6 +135,21 @@ class LocalDeployment:
                 running = self.intake.deployments.newest()
                 self.send(*rebucketing(running, self.buckets, self.choose_buckets(self.wanted_buckets)))
             self.turn.refreshing.resume(self.intake.deployments.newest())
+        if self._live:
+            self._stopping.clear()
+            self._thread = threading.Thread(target=self._step_on, name="headrace", daemon=True)
+            self._thread.start()
+
+    def _step_on(self) -> None:
+        """Run micro-batches until the deployment ends, fails or is stopped."""
+        while not (self._stopping.is_set() or self.ended):
+            try:
+                has_run = self.step()
+            except Exception:
+                _LOG.exception("the queries have stopped")
+                return
+            if not has_run:
+                self._stopping.wait(_PAUSE)
 
     def choose_buckets(self, count: int) -> list[int]:
         in_use = self.intake.deployments.newest().in_use(self.buckets)
@@ -232,20 +259,33 @@ class LocalDeployment:
     def settle(self, commands: int, timeout: float) -> bool:
         deadline = time.monotonic() + timeout
         while self.delivery.commands < commands and time.monotonic() < deadline:
-            self.step()
+            self._step_or_pause()
         return self.delivery.commands >= commands
 
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.ended:
-            idle = not self.step()
+            idle = not self._step_or_pause()
             if deadline is not None and time.monotonic() >= deadline:
                 return self.ended
             if idle and not self.ended:
-                time.sleep(0.01)
+                time.sleep(_PAUSE)
+        return True
+
+    def _step_or_pause(self) -> bool:
+        """Run a micro-batch, unless the background thread does; raise if that one has failed."""
+        if self._thread is None:
+            return self.step()
+        if self._failure is not None and not self._thread.is_alive():
+            raise self._failure
+        time.sleep(_PAUSE)
         return True
 
     def stop(self) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
         if self.batch or self.planned is not None:
             stores: dict[int, tuple[int | None, dict[str, bytes]]] = {
                 number: (None, store.values) for number, store in self.stores.items()

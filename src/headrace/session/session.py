@@ -87,6 +87,8 @@ class Session:
     where Spark's own files and variables say, or else on this machine. `conf` are settings of Spark, and on a cluster
     the start waits for `executors` of them. If Spark gives up a micro-batch for a reason that may pass, it is repeated
     after a pause, unless `restart` is False.
+
+    The local host runs micro-batches while a method waits for it; with `live`, in the background, as Spark does.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Session:
         executors: int | None = None,
         take_over: bool = False,
         restart: bool = True,
+        live: bool = False,
     ) -> None:
         launch = launch_of(spark, master, conf, executors)
         if host != "spark" and not launch.is_default:
@@ -112,6 +115,8 @@ class Session:
                 "spark, master, conf and executors are for the host 'spark'",
                 hint="leave them out, or leave the host out",
             )
+        if live and host != "local":
+            raise HostFault("live is for the host 'local'", hint="leave it out: Spark always runs in the background")
         try:
             allow(python_modules)
         except ValueError as error:
@@ -143,6 +148,7 @@ class Session:
             is_temporary=self._temporary,
             launch=launch,
             restart=restart,
+            live=live,
         )
         self.deployment.delivery.reactions.switch = self._turn
         self._pushes = KeyedPushes(self.directory)
@@ -595,11 +601,12 @@ def _deployment(
     is_temporary: bool,
     launch: Launch,
     restart: bool,
+    live: bool,
 ) -> Deployment:
     if callable(host):
         return host(directory)
     if host == "local":
-        return LocalDeployment(directory, buckets=buckets, limit=limit, page=page)
+        return LocalDeployment(directory, buckets=buckets, limit=limit, page=page, live=live)
     from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
 
     return SparkDeployment(
