@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headrace.model.time import MINUTE
+from headrace.model.time import MILLISECOND, MINUTE
 
 #: Levels of operators and functions in an expression. Chains of AND, OR and || are one level.
 EXPRESSION_DEPTH: Final = 100
@@ -32,6 +32,13 @@ WINDOWS_PER_TUPLE: Final = 10_000
 PADDED_LENGTH: Final = 1_000_000
 #: Values that sequence gives; of more it gives NULL.
 SEQUENCE: Final = 100_000
+#: Characters or elements to which `repeat` and the steps of an aggregate let a value grow; NULL takes its place.
+GROWN_TEXT: Final = 10_000_000
+GROWN_ARRAY: Final = 1_000_000
+#: Rows that INSERT ... SELECT may leave in a table of an aggregate in SQL.
+FOLD_ROWS: Final = 1_000_000
+#: The shortest time between two occurrences of PERIODIC.
+SHORTEST_PERIOD: Final = MILLISECOND
 #: Tries of a call of a rule, and how long one may take: calls are made one after the other.
 CALL_TRIES: Final = 100
 CALL_TIMEOUT: Final = 10 * MINUTE

@@ -132,3 +132,38 @@ def test_nested_conditions_count_the_levels_that_run() -> None:
         condition = f"({condition} {operator} " + f" {operator} ".join(f"v = {i}" for i in range(31)) + ")"
     with pytest.raises(NotSupported, match="nested more than 100 levels"):
         answer(f"CREATE QUERY q AS SELECT v FROM s WHERE {condition} INTO MEMORY")
+
+
+def test_a_value_that_doubles_with_each_step_becomes_null():
+    select = """CREATE QUERY q AS SELECT aggregate(sequence(1, 60), n, (a, x) -> a || a) AS text,
+      size(aggregate(sequence(1, 60), array(k), (a, x) -> flatten(array(a, a)))) AS items,
+      aggregate(sequence(1, 3), n, (a, x) -> a || a) AS short, length(repeat(repeat(n, 1000), 1000000)) AS repeated,
+      length(repeat(repeat(n, 1000), 1000)) AS long FROM s INTO MEMORY"""
+    null = dict.fromkeys(("text", "items", "repeated"))
+    assert answer(select) == [{**null, "short": "a" * 8, "long": 1_000_000}]
+
+
+DOUBLING = """CREATE AGGREGATE doubling(x STRING) RETURNS STRING {
+  TABLE held(y STRING);
+  INITIALIZE: INSERT INTO held VALUES (x);
+  ITERATE: UPDATE held SET y = y || y;
+  TERMINATE: INSERT INTO RETURN SELECT y FROM held; };"""
+REPEATING = """CREATE AGGREGATE doubling(x STRING) RETURNS STRING {
+  TABLE held(y STRING);
+  INITIALIZE: INSERT INTO held VALUES (x);
+  ITERATE: INSERT INTO held SELECT y FROM held;
+  TERMINATE: INSERT INTO RETURN SELECT y FROM held; };"""
+
+
+@pytest.mark.parametrize(("aggregate", "fails"), [(DOUBLING, False), (REPEATING, True)])
+def test_an_aggregate_in_sql_that_doubles_its_rows_takes_no_more_memory_than_the_limit(aggregate, fails):
+    query = "CREATE QUERY q AS SELECT doubling(n) AS n FROM s [RANGE 1 MINUTE] INTO MEMORY"
+    with Session(host="local") as session:
+        session.execute(STREAM + aggregate + query)
+        session.push("s", [{"at": START, "k": 1, "v": 2, "n": "a"}] * 60)
+        if fails:
+            with pytest.raises(HeadraceError, match="the table held of an aggregate has more than 1,000,000 rows"):
+                session.drain(60)
+        else:
+            session.drain(60)
+            assert session.results("q") == [{"n": None}]

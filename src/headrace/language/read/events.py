@@ -17,6 +17,8 @@ from headrace.language.syntax.names import Name
 from headrace.language.syntax.statements import Detection, EventPart
 from headrace.model.events import event as events
 from headrace.model.events.event import Context, Event, Mode, Retention
+from headrace.model.limits import SHORTEST_PERIOD
+from headrace.model.time import format_duration
 from headrace.model.wall_clock import clock_name, parse_times, times_named
 
 OPERATORS = (
@@ -209,7 +211,7 @@ class _Expression:
                 return events.AperiodicStar(start, middle, end) if star else events.Aperiodic(start, middle, end)
             case "PERIODIC":
                 star = self._open("PERIODIC")
-                start, span = self._next(), self._span("PERIODIC")
+                start, span = self._next(), self._span("PERIODIC", SHORTEST_PERIOD)
                 reader.expect(",")
                 end = self.whole()
                 reader.expect(")")
@@ -358,9 +360,13 @@ class _Expression:
         self.reader.expect(",")
         return count
 
-    def _span(self, what: str) -> int:
+    def _span(self, what: str, least: int = 1) -> int:
         span = self.reader.here()
         length = self.reader.duration()
+        if 0 < length < least:
+            raise SyntaxFault(
+                f"the time between two occurrences of {what} is at least {format_duration(least)}", span=span
+            )
         if length <= 0:
             raise SyntaxFault(
                 f"{what} needs a duration above zero", span=span, hint="write for example 5 MINUTES or '500 ms'"

@@ -143,6 +143,8 @@ class FoldWriter:
                 keep = self._keeps[table]
                 if keep is not None:
                     yield f"if len({self._places[table]}) > {keep}: del {self._places[table]}[:-{keep}]"
+                elif source and source not in self._single:
+                    yield f"check_rows({self._places[table]}, {self._code(Literal(table, Type.STRING))})"
             case FoldUpdate(table=table, sets=sets, where=where):
                 names = ", ".join(self._names[f"{table}.{name}"] for name, _ in sets)
                 change = f"{names} = {', '.join(self._code(value) for _, value in sets)}"
@@ -200,7 +202,7 @@ class FoldWriter:
             case Call(function="coalesce" | "greatest" | "least", args=args):
                 return all(map(self._may_be_null, args))
             case Call(function=function, args=args):
-                return function in ("/", "%", "div", "nullif", "in") or any(map(self._may_be_null, args))
+                return function in ("/", "%", "div", "nullif", "in", "||") or any(map(self._may_be_null, args))
             case Cast(arg=arg, type=type_):
                 return (type_ is not Type.DOUBLE and not (type_ is Type.BIGINT and arg.type.is_integer)) or (
                     self._may_be_null(arg)
@@ -270,7 +272,7 @@ class FoldWriter:
         if function == "is_null":
             return f"({self._code(args[0])} is None)"
         if function == "||":
-            return self._lifted("(" + " + ".join(["{}"] * len(args)) + ")", args)
+            return self._lifted(f"joined({', '.join(['{}'] * len(args))})", args)
         if function in CALLS:
             return f"{CALLS[function]}({', '.join(map(self._code, args))})"
         raise InternalError(f"no code for {function!r}")

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from headrace.errors import OperatorFault
+from headrace.model.limits import FOLD_ROWS, GROWN_TEXT
+
 #: Numbers from here on, and below its opposite, do not fit into BIGINT.
 MOST = 2**63
 
@@ -108,6 +111,19 @@ def _length(x: str | None) -> int | None:
     return None if x is None else len(x)
 
 
+def _joined(*texts: str) -> str | None:
+    return "".join(texts) if sum(map(len, texts)) <= GROWN_TEXT else None
+
+
+def _check_rows(rows: list[Any], name: str) -> None:
+    """Refuse a table that doubles with every tuple, before it takes all memory."""
+    if len(rows) > FOLD_ROWS:
+        raise OperatorFault(
+            f"the table {name} of an aggregate has more than {FOLD_ROWS:,} rows",
+            hint=f"limit it: TABLE {name}(...) KEEP 100 ROWS",
+        )
+
+
 CALLS = {
     "and": "and_", "or": "or_", "not": "not_", "<=>": "same", "in": "in_", "coalesce": "coalesce", "nullif": "nullif",
     "greatest": "greatest", "least": "least", "/": "divide", "%": "remainder", "div": "quotient", "sign": "sign",
@@ -122,5 +138,5 @@ HELPERS: dict[str, Any] = {
     "to_int": _to_int, "and_": _and, "or_": _or, "not_": _not, "same": _same, "in_": _in,
     "coalesce": _coalesce, "nullif": _nullif, "greatest": _greatest, "least": _least, "divide": _divide,
     "remainder": _remainder, "quotient": _quotient, "sign": _sign, "floor": _floor, "ceil": _ceil, "sqrt": _sqrt,
-    "length": _length,
+    "length": _length, "joined": _joined, "check_rows": _check_rows,
 }  # fmt: skip

@@ -17,6 +17,7 @@ import zoneinfo
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from headrace.model.limits import GROWN_TEXT
 from headrace.model.time import DAY, SECOND
 from headrace.model.types import DataType, Type
 from headrace.operators.expressions.kernels.hashes import xxhash64  # compared with what Spark gives elsewhere
@@ -427,7 +428,7 @@ MORE: dict[str, Scalar] = {
     "initcap": _strict(_initcap),
     "ascii": _strict(lambda s: ord(s[0]) if s else 0),
     "chr": _strict(lambda n: "" if n < 0 else chr(n % 256)),
-    "repeat": _strict(lambda s, n: "".join(s for _ in range(n))),
+    "repeat": _strict(lambda s, n: "".join(s for _ in range(n)) if len(s) * n <= GROWN_TEXT else None),
     "translate": _strict(_translate),
     "concat_ws": _concat_ws,
     "substring_index": _strict(_substring_index),

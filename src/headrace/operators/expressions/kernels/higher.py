@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from headrace.model.expressions.expression import Lambda, columns
+from headrace.model.limits import GROWN_ARRAY, GROWN_TEXT
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
 
 #: Computes the body of a lambda over a frame that has its parameters and the columns that it reads.
@@ -143,10 +144,22 @@ def _aggregate(args: Arguments, rows: _Rows) -> pl.Series:
         taken = rows.compute(merge, longer, result[longer], elements.values[before[longer] + step])
         place = np.arange(len(result))
         place[longer] = len(result) + np.arange(len(longer))
-        result = pl.concat([result, taken.alias(result.name)])[place]
+        result = _limited(pl.concat([result, taken.alias(result.name)])[place])
     if len(args) == 4:
         result = rows.compute(_lambda(args, 3), np.arange(len(result)), result)
     return elements.unless_missing(result)
+
+
+def _limited(values: pl.Series) -> pl.Series:
+    """Return values with NULL for those that have grown too long: the next steps would double them again."""
+    match values.dtype:
+        case pl.String():
+            is_short = values.str.len_bytes() <= GROWN_TEXT
+        case pl.List():
+            is_short = values.list.len() <= GROWN_ARRAY
+        case _:
+            return values
+    return values if is_short.all() else pl.select(pl.when(is_short).then(values)).to_series()
 
 
 def _zip_with(args: Arguments, rows: _Rows) -> pl.Series:

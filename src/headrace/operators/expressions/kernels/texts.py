@@ -9,6 +9,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 import polars as pl
 
 from headrace.model.expressions.regular_expressions import check_pattern, reference
+from headrace.model.limits import GROWN_TEXT
 from headrace.model.types import Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, each, rows
 from headrace.operators.expressions.kernels.patterns import checked
@@ -35,7 +36,12 @@ def _repeat(args: Arguments) -> pl.Expr:
     count = args.number(1)
     if count is None:
         return args.null()
-    return each(lambda text, _: text * max(0, count), args, [Type.STRING, Type.BIGINT])
+    return each(lambda text, _: repeated(text, count), args, [Type.STRING, Type.BIGINT])
+
+
+def repeated(text: str, count: int) -> str | None:
+    """Return a text so many times; NULL if it would be too long."""
+    return text * max(0, count) if len(text) * count <= GROWN_TEXT else None
 
 
 def _translate(args: Arguments) -> pl.Expr:
