@@ -20,6 +20,10 @@ def main() -> None:
         _write(f"generated_{number:02d}", Grammar(number).statement, known, f"with seed {number}")
     _write("sub_queries", Grammar(FILES).sub_query, known, "with sub-queries for values")
     _write("window_functions", Grammar(FILES + 1).window_function, known, "with functions of places and frames")
+    _write(
+        "money", Grammar(FILES + 2).money, known, "with quotients and medians of DECIMALs, and approximate aggregates"
+    )
+    _write("window_offsets", Grammar(FILES + 3).offset, known, "with windows that have an offset")
 
 
 def _write(name: str, draw: Callable[[], tuple[str, str]], known: set[str], which: str) -> None:

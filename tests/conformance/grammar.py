@@ -76,6 +76,42 @@ class Grammar:
         shown = ", ".join(f"{text} AS c{n}" for n, (_, text) in enumerate(made))
         return f"IT{kinds}", f"SELECT i, t, {shown} FROM s {WINDOW}{self._where()}"
 
+    def money(self) -> tuple[str, str]:
+        """Return a statement with quotients, medians and percentiles of DECIMALs, and approximate aggregates."""
+        if self._chance.random() < 0.4:
+            made = [f"{self._quotient()} AS c{n}" for n in range(self._chance.randint(1, 3))]
+            return f"I{'R' * len(made)}", f"SELECT i, {', '.join(made)} FROM s{self._where()}"
+        share = self._chance.choice((0.0, 0.1, 0.25, 0.5, 0.9, 1.0))
+        calls = (
+            ("R", "median(m)"), ("R", f"percentile(m, {share})"), ("R", f"max({self._quotient()})"),
+            ("R", f"avg({self._quotient()})"), ("R", f"percentile_approx(m, {share})"),
+            ("I", f"percentile_approx({self._chance.choice('ij')}, {share})"), ("R", f"approx_percentile(d, {share})"),
+            ("I", f"approx_count_distinct({self._chance.choice('ijdmtwb')})"),
+        )  # fmt: skip
+        chosen = self._chance.sample(calls, self._chance.randint(1, 3))
+        shown = ", ".join(f"{call} AS a{n}" for n, (_, call) in enumerate(chosen))
+        key = self._chance.choice(("i", "t", "w"))
+        kinds = f"{'I' if key == 'i' else 'T'}{''.join(kind for kind, _ in chosen)}"
+        return kinds, f"SELECT {key} AS k, {shown} FROM s {WINDOW}{self._where()} GROUP BY {key}"
+
+    def offset(self) -> tuple[str, str]:
+        """Return an aggregate over windows that do not begin at full hours."""
+        size = self._chance.choice((5, 12, 20, 30, 60, 240))
+        window = f"[RANGE {size} MINUTES OFFSET {self._chance.randrange(size)} MINUTES]"
+        kind, call = self._call()
+        key, named = self._chance.choice((("", ""), ("i", "i AS k, "), ("b", "b AS k, ")))
+        start = "60 * hour(window_start) + minute(window_start) AS w"
+        group = f"window_start, {key}" if key else "window_start"
+        text = f"SELECT {named}{start}, {call} AS a FROM s {window}{self._where()} GROUP BY {group}"
+        return f"{'B' if key == 'b' else key.upper()}I{kind}", text
+
+    def _quotient(self) -> str:
+        x = self._chance.choice(
+            ("m", "(m + m)", "(m * 3)", "(m - 1)", "abs(m)", "coalesce(m, CAST(0 AS DECIMAL(8, 2)))")
+        )
+        y = self._chance.choice((str(self._chance.randint(2, 9)), "(abs(m) + 1)", "CAST(0.75 AS DECIMAL(4, 2))"))
+        return f"({x} / {y})"
+
     def _plain(self) -> tuple[str, str]:
         kinds, columns = self._columns()
         return kinds, f"SELECT {columns} FROM s{self._where()}"
