@@ -10,6 +10,8 @@ plain Spark. Five things have a target:
 - the longest micro-batch while 16 MB of state move, to the median;
 - what balancing costs if nothing is skewed: processor time of one process with it and without, in turns.
 
+`--only move` measures the move alone, and with it what it costs each of both buckets in processor time and bytes.
+
 Beside it, the work of a join whose buckets need different trees, with a plan for each bucket and with one for all. If
 the bench is interrupted (SIGINT, SIGTERM), it returns what it has.
 """
@@ -29,7 +31,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import polars as pl
-from benches.parts import local_plans, peers
+from benches.parts import local_plans, move_cost, peers
 from benches.parts.bids import BASE_US
 from benches.parts.chained import chained
 from benches.parts.cut import until_cut
@@ -41,6 +43,7 @@ from headrace.control.policies import heavy_keys, rebalance
 from headrace.control.policies.heavy_keys import HEAVY
 from headrace.control.policies.rebalance import BUSY
 from headrace.driver.moment import Moment
+from headrace.errors import HostFault
 from headrace.experiments.experiment import Panel, Series
 from headrace.hosts.spark.starting.context import session_for
 from headrace.operators.expressions.hashing import hash_columns
@@ -106,8 +109,10 @@ class Run:
         return sum(means) / sum(longest)
 
 
-def main(quick: bool, host: Host = "spark") -> dict[str, Any]:
-    """Measure each distribution of keys with a fixed hash and with balancing."""
+def main(quick: bool, host: Host = "spark", only: str | None = None) -> dict[str, Any]:
+    """Measure each distribution of keys with a fixed hash and with balancing; `only` the large move."""
+    if only not in (None, "move"):
+        raise HostFault(f"skew has no part {only!r}", hint="there is: move")
     figures: dict[str, Any] = {
         "bench": "skew",
         "title": "Skewed keys, " + ("quick" if quick else "full"),
@@ -118,6 +123,11 @@ def main(quick: bool, host: Host = "spark") -> dict[str, Any]:
     }
     with until_cut(figures), tempfile.TemporaryDirectory(prefix="skew-") as directory:
         folder = Path(directory)
+        if only == "move":
+            _measure_move_cost(folder / "cost of moves", figures, spans=(72,) if quick else (72, 92))
+            if not quick:
+                _measure_move(folder / "move", figures, host)
+            return figures
         _measure_cost(folder / "cost", figures, files=8 if quick else 30, turns=2 if quick else 5)
         if quick:
             _measure("Zipf 1.2", 1.2, folder / "Zipf 1.2", figures, "local", files=30)
@@ -252,6 +262,17 @@ def _measure_move(folder: Path, figures: dict[str, Any], host: Host) -> None:
                                 "verdict": "met" if longest <= LONGEST * median else "missed"})  # fmt: skip
     figures["notes"].append(f"large move: {large.bytes / 2e6:.1f} MB, and back")
     figures["cases"]["large move"] = _plain(large)
+
+
+def _measure_move_cost(folder: Path, figures: dict[str, Any], spans: Sequence[int]) -> None:
+    """Measure what moves of 12 and 17 MB cost both buckets in one process; a window of so many seconds has as much."""
+    _write(folder / "in", 0.0, max(spans) // SPAN + 25)
+    for span in spans:
+        place = folder / str(span)
+        script = _script(folder, place, span)
+        move_cost.measure(
+            figures, place / "checkpoint", script, limit=SKEWED, moved_at=span // SPAN + 6, portions=PORTIONS
+        )
 
 
 def _measure_heavy(folder: Path, figures: dict[str, Any], host: Host, files: int, *, quick: bool) -> None:

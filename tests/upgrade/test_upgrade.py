@@ -2,7 +2,7 @@
 
 As a program, this makes such a checkpoint:
 
-    .venv/bin/python tests/upgrade/test_upgrade.py tests/upgrade/format-3.zip
+    .venv/bin/python tests/upgrade/test_upgrade.py tests/upgrade/format-4.zip
 
 Do so when the format number changes, and keep the file of the format before: from then on it is refused, or continued
 with the new number. A file is not made again for any other reason. That it can be continued although stored values have
@@ -66,6 +66,8 @@ FLAPS = 6
 QUERIES = ("panes", "counted", "pairs", "sizes", "highest", "alarms", "deals", "stopped", "waiting")
 #: Of two buckets.
 PARCELS = ", ".join(map(str, range(128)))
+#: That of one of the two items in the second bucket.
+ONE = 47
 START = datetime.datetime.fromisoformat("2026-01-01")
 
 
@@ -113,7 +115,7 @@ def test_an_earlier_version_refuses_a_checkpoint(tmp_path: Path, monkeypatch: py
     assert any(found.splits for found in commands.running(commands.count(), Running()).allotments.values())
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     monkeypatch.setattr(formats, "FORMAT", min(EARLIER))
-    with pytest.raises(HostFault, match="has format 3, and this version of Headrace reads format 2") as caught:
+    with pytest.raises(HostFault, match="has format 4, and this version of Headrace reads format 2") as caught:
         Session(tmp_path, host="local")
     assert "a later one than this" in str(caught.value.hint)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -162,6 +164,10 @@ def begin(checkpoint: Path) -> None:
         session.push("asks", rows(range(3, 30, 2), 1.0))
         assert deployment.step()
         assert deployment.offset.exchanges
+        session.execute(f"MOVE PARCELS {ONE} OF panes TO BUCKET 0")
+        assert deployment.step()
+        kept = [chunk for state in deployment.kept[1].engine.state().values() for chunk in state]
+        assert any(chunk.endswith("gone") for chunk in kept), "some rows of a chunk have left"
         session.execute(
             f"MOVE PARCELS {PARCELS} OF waiting TO BUCKET 1; MOVE PARCELS {PARCELS} OF pairs TO ALL BUCKETS"
         )

@@ -1,10 +1,10 @@
 """`headrace bench`: run a benchmark of a checkout and print Headrace beside its peers.
 
 A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`; options of some benchmarks (`medium`,
-`large`, `minutes`, `queries`, `peers`, `input`) are further parameters. One with a parameter `keep` calls it with its
-figures so far, whose `newest` is a line of text, and gets those in the file of an earlier run as `earlier`. The dict
-has `title`, `rows`, optional `notes` and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers by
-name), `unit`, and optionally `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
+`large`, `minutes`, `queries`, `peers`, `input`, `only`) are further parameters. One with a parameter `keep` calls it
+with its figures so far, whose `newest` is a line of text, and gets those in the file of an earlier run as `earlier`.
+The dict has `title`, `rows`, optional `notes` and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers
+by name), `unit`, and optionally `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def bench(
     minutes: float | None = typer.Option(None, min=0.1, help="How long to run, for chaos and soak."),
     queries: str | None = typer.Option(None, help="Only these queries, such as q0,q5, for nexmark."),
     peers: str | None = typer.Option(None, help="Only beside these peers, such as flink, for nexmark."),
+    only: str | None = typer.Option(None, help="Only this part, for skew: move."),
     input: str | None = typer.Option(
         None, help="files or kafka: where nexmark and ysb read their events.", show_default="files"
     ),
@@ -78,7 +79,7 @@ def bench(
         main = load(file).main
         known = inspect.signature(main).parameters.keys()
         sizes = {"medium": medium or None, "large": large or None}
-        given = {**sizes, "minutes": minutes, "queries": queries, "peers": peers, "input": input}
+        given = {**sizes, "minutes": minutes, "queries": queries, "peers": peers, "input": input, "only": only}
         options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
         for option in options.keys() - known:
             raise typer.BadParameter(f"{name} has no such option", param_hint=f"--{option}")

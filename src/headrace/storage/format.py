@@ -17,8 +17,8 @@ from headrace.errors import HostFault
 from headrace.storage import files
 
 #: The format that this version writes, and earlier ones that it continues.
-FORMAT = 3
-EARLIER = (2,)
+FORMAT = 4
+EARLIER = (2, 3)
 _FILE = "format.json"
 
 

@@ -57,11 +57,17 @@ def _hash(column: pl.Series) -> np.ndarray:
         bits = (floats + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
     else:
         column = _folded(column) if dtype == pl.Decimal else column
-        bits = column.to_physical().cast(pl.Int64).fill_null(0).to_numpy().astype(np.int64, copy=False).view(np.uint64)
+        bits = _whole_numbers(column).view(np.uint64)
     mixed = _mix(bits + _GOLDEN)
     if column.null_count():
         mixed = np.where(column.is_null().to_numpy(), _NULL, mixed)
     return mixed
+
+
+def _whole_numbers(column: pl.Series) -> np.ndarray:
+    """Return values that are whole numbers inside, 0 for NULL."""
+    numbers = column if column.dtype == pl.Int64 else column.to_physical().cast(pl.Int64)
+    return (numbers.fill_null(0) if numbers.null_count() else numbers).to_numpy()
 
 
 def _folded(column: pl.Series) -> pl.Series:

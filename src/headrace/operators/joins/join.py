@@ -181,7 +181,8 @@ class JoinOperator(TwoSides[SortedSide]):
             return []
         meeting = (pl.col(TS) < end + span) & (pl.col(EXPIRY) >= begin)
         theirs = pl.col(names[1 - port][number])
-        found = [chunk.rows.lazy().filter(meeting).select(theirs).unique() for chunk in self._sides[1 - port].chunks()]
+        kept = [chunk.present.lazy() for chunk in self._sides[1 - port].chunks()]
+        found = [rows.filter(meeting).select(theirs).unique() for rows in kept]
         values = pl.concat(found).unique().collect().to_series().drop_nulls() if found else pl.Series(dtype=pl.Int64)
         if len(values) > MOST_DESIRED_KEYS:
             return []

@@ -61,16 +61,16 @@ class Arrangement:
             if (since is None or epoch >= since) and (before is None or epoch < before):
                 yield from side.meeting(keys)
 
-    def insert(self, rows: pl.DataFrame, dead_below: int, epoch: int) -> None:
-        """Store rows that are sorted by the key of the place."""
+    def insert(self, rows: pl.DataFrame, dead_below: int, epoch: int, *, merges: bool = True) -> None:
+        """Store rows that are sorted by the key of the place; unless it `merges`, as chunks of their own if it can."""
         if epoch not in self._sides:
             self._sides[epoch] = self._side(epoch)
             self._sides = dict(sorted(self._sides.items()))
-        self._sides[epoch].insert(rows, None, dead_below)
+        self._sides[epoch].insert(rows, None, dead_below, merges=merges)
 
     def purge(self, bound: int) -> int:
         """Forget rows that expired before a bound; return how many went."""
-        gone = sum(len(chunk) for chunk in self.chunks() if bound >= END or chunk.max_exp < bound)
+        gone = sum(chunk.held for chunk in self.chunks() if bound >= END or chunk.max_exp < bound)
         if gone:
             for side in self._sides.values():
                 side.purge(bound)
@@ -106,7 +106,7 @@ class Arrangement:
         if len(self._sides) <= _MOST_EPOCHS:
             return
         newest = max(self._sides)
-        rows = [chunk.rows for chunk in self.chunks(before=newest)]
+        rows = [chunk.present for chunk in self.chunks(before=newest)]
         self.forget_before(newest)
         for part in rows:
             self._sides[newest].insert(part, None, dead_below)

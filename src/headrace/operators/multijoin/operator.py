@@ -35,6 +35,7 @@ from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.partitioning import Keys
 from headrace.operators.state.completed import Completed
 from headrace.operators.state.join_ends import JoinEnds
+from headrace.operators.state.sorted_chunk import Chunk
 
 #: A portion begins with this part of its rows, and ends when less than that is left of it.
 _FIRST = 8
@@ -105,28 +106,37 @@ class MultiJoinOperator(Operator):
 
     def on_page(self, port: int, page: Page) -> Iterator[Element]:
         self._counters.taken[port] += len(page)
+        batch = self._take_in(port, page)
+        if not batch.rows.height:
+            return
+        for way, track in self._ways(port):
+            for rows in self._follow(way, batch, track):
+                if len(rows.ports) == len(self._spec.inputs):
+                    yield from self._emit(rows)
+
+    def _take_in(self, port: int, page: Page, *, merges: bool = True) -> Batch:
+        """Store the tuples of a page; return them."""
         batch = self._reader.read(port, page)
         if port in self._early:
             batch = self._tested(port, batch)
-        if not batch.rows.height:
-            return
-        for place in self._arrangements:
+        for place in self._arrangements if batch.rows.height else ():
             if place.ports == (port,):
-                batch = self._store(place, batch)
-        migration = self._setting.migration
-        track = self._old_track() if migration is not None and migration.how == "parallel" else ALL
-        for rows in self._follow(self._program.ways[port], batch, track):
-            yield from self._emit(rows)
-        if migration is None or self._next is None:
-            return
-        if migration.how == "parallel":
-            for rows in self._follow(self._next.ways[port], batch, NewTrack(self._setting.epoch)):
-                yield from self._emit(rows)
+                batch = self._store(place, batch, merges=merges)
+        return batch
+
+    def _ways(self, port: int) -> Iterator[tuple[Way, Track]]:
+        """Yield the ways of an input: to the roots of trees that give results, and to states that are being built."""
+        migration, following = self._setting.migration, self._next
+        if migration is None or following is None:
+            yield self._program.ways[port], ALL
+        elif migration.how == "parallel":
+            yield self._program.ways[port], self._old_track()
+            yield following.ways[port], NewTrack(self._setting.epoch)
         else:
+            yield self._program.ways[port], ALL
             for place in self._filling:
                 if port in place.ports:
-                    for _ in self._follow(self._next.filling(place, port), batch, ALL):
-                        pass
+                    yield following.filling(place, port), ALL
 
     def on_punctuation(self, port: int, mark: Punctuation) -> list[Element]:
         if mark.bound <= self._frontier.bounds[port]:
@@ -212,7 +222,7 @@ class MultiJoinOperator(Operator):
                 self._counters.matched(step.name, joined.rows.height)
                 yield from self._follow(way, joined._replace(is_new=is_new), track, at + 1)
 
-    def _store(self, place: Place, batch: Batch) -> Batch:
+    def _store(self, place: Place, batch: Batch, *, merges: bool = True) -> Batch:
         """Keep rows, except those that can meet nothing any more; return them sorted, for the next step."""
         bound = self._bound(place)
         if bound >= END:
@@ -227,7 +237,7 @@ class MultiJoinOperator(Operator):
             rows = rows.filter(alive)
         self._counters.stored += rows.height
         epoch = self._setting.epoch if batch.is_new else self._setting.epoch - 1
-        arrangement.insert(rows, bound, epoch)
+        arrangement.insert(rows, bound, epoch, merges=merges)
         return batch
 
     def _bound(self, place: Place) -> int:
@@ -300,11 +310,11 @@ class MultiJoinOperator(Operator):
             alike = next((a for p, a in self._arrangements.items() if p.ports == place.ports and a is not target), None)
             if alike is not None:  # the same rows, sorted by another key
                 for chunk in list(alike.chunks()):
-                    self._store(place, Batch(chunk.rows, place.ports, alike.place.classes, is_sorted=True))
+                    self._store(place, Batch(chunk.present, place.ports, alike.place.classes, is_sorted=True))
             else:
                 first, way = program.building(place)
                 for chunk in list(self._arrangements[first].chunks()):
-                    for _ in self._follow(way, Batch(chunk.rows, first.ports, first.classes, is_sorted=True), ALL):
+                    for _ in self._follow(way, Batch(chunk.present, first.ports, first.classes, is_sorted=True), ALL):
                         pass
             self._counters.built += self._counters.stored - before
 
@@ -339,11 +349,12 @@ class MultiJoinOperator(Operator):
         """
         base = program.base(place.ports[0])
         chunks = list(self._arrangements[base].chunks(before=self._setting.epoch))
-        times = np.concatenate([np.empty(0, np.int64), *(chunk.ts[chunk.ts > cursor] for chunk in chunks)])
+        left = [chunk.ts[chunk.among_held(chunk.ts > cursor)] for chunk in chunks]
+        times = np.concatenate([np.empty(0, np.int64), *left])
         if not len(times):
             return None, END
         last = int(np.partition(times, count - 1)[count - 1]) if count < len(times) else int(times.max())
-        parts = [chunk.rows.filter((chunk.ts > cursor) & (chunk.ts <= last)) for chunk in chunks]
+        parts = [chunk.rows.filter(chunk.among_held((chunk.ts > cursor) & (chunk.ts <= last))) for chunk in chunks]
         return Batch(pl.concat(parts), base.ports, base.classes, is_new=True), last
 
     def _left(self, migration: Migration) -> int:
@@ -353,14 +364,14 @@ class MultiJoinOperator(Operator):
             if bound >= END:
                 return 0
             old = (a for a in self._arrangements.values() if a.has_before(epoch, bound))
-            return sum(sum(map(len, arrangement.chunks(before=epoch))) for arrangement in old)
+            return sum(chunk.held for arrangement in old for chunk in arrangement.chunks(before=epoch))
         left = 0
         for place in self._filling:
             cursor = migration.cursors[str(place)]
             if cursor < END:
                 assert self._next is not None
                 base = self._arrangements[self._next.base(place.ports[0])]
-                left += 1 + sum(int((chunk.ts > cursor).sum()) for chunk in base.chunks(before=epoch))
+                left += 1 + sum(int(chunk.among_held(chunk.ts > cursor).sum()) for chunk in base.chunks(before=epoch))
         return left
 
     def _old_track(self) -> Track:
@@ -484,13 +495,18 @@ class MultiJoinOperator(Operator):
         return pl.concat(rows).drop(KEY).rename(names)
 
     def take(self, given: State) -> None:
-        """Let the rows come once more, without results: those with rows that are here came out elsewhere."""
+        """Let the rows come once more, up to the last state: results with rows that are here came out elsewhere."""
         counters = self._counters
         self._counters = Counters(len(self._spec.inputs))
         for port in range(len(self._spec.inputs)):
-            if str(port) in given:
-                for _ in self.on_page(port, Page(given[str(port)])):
-                    pass
+            if str(port) not in given:
+                continue
+            batch = self._take_in(port, Page(given[str(port)]), merges=False)
+            for way, track in self._ways(port):
+                stores = [at for at, op in enumerate(way) if isinstance(op, Store)]
+                if stores and batch.rows.height:
+                    for _ in self._follow(way[: stores[-1] + 1], batch, track):
+                        pass
         self._counters = counters
 
     def purge(self, port: int, pattern: Pattern) -> int:
@@ -511,9 +527,9 @@ class MultiJoinOperator(Operator):
         """Return what was done since the last call, with samples of keys and sizes if they are asked for."""
         migration = self._setting.migration
         bases = [self._arrangements[self._program.base(port)] for port in range(len(self._spec.inputs))]
-        sizes = [sum(chunk.rows.estimated_size() for chunk in base.chunks()) if sample else 0 for base in bases]
+        sizes = [sum(_size(chunk) for chunk in base.chunks()) if sample else 0 for base in bases]
         taken = self._counters.taken
-        ports = [PortSeen(taken[port], len(base), int(sizes[port])) for port, base in enumerate(bases)]
+        ports = [PortSeen(taken[port], len(base), sizes[port]) for port, base in enumerate(bases)]
         moving = None
         if migration is not None:
             moving = MigrationSeen(migration.number, migration.how, self._left(migration))
@@ -529,3 +545,8 @@ class MultiJoinOperator(Operator):
             migration=moving,
             samples=self._sampler.sample(bases) if sample else [],
         )
+
+
+def _size(chunk: Chunk) -> int:
+    """Return the bytes of the rows that are there, about."""
+    return int(chunk.rows.estimated_size()) * chunk.held // len(chunk)

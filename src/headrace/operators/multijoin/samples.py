@@ -134,13 +134,17 @@ class KeySampler:
         return rows
 
     def _part(self, base: Arrangement, chunk: Chunk, number: int) -> _Part:
-        if base.place.classes == (number,):
-            return _known.part(chunk.rows, None, lambda: _part_of(chunk.keys, is_sorted=True))
-        return _known.part(
-            chunk.rows,
-            self._keys[number, base.place.ports[0]],
-            lambda: _part_of(np.sort(self._reader.number(chunk, base.place.ports, (number,)).to_numpy())),
-        )
+        """Return what is in a chunk; where rows are gone, it is remembered by what says which."""
+        gone, frame = chunk.gone, chunk.gone_bits()
+        is_own = base.place.classes == (number,)
+
+        def make() -> _Part:
+            keys = chunk.keys if is_own else self._reader.number(chunk, base.place.ports, (number,)).to_numpy()
+            keys = keys if gone is None else keys[~gone]
+            return _part_of(keys if is_own else np.sort(keys), is_sorted=is_own and gone is None)
+
+        key = None if is_own else self._keys[number, base.place.ports[0]]
+        return _known.part(chunk.rows if frame is None else frame, key, make)
 
 
 def _part_of(keys: Array, *, is_sorted: bool = False) -> _Part:

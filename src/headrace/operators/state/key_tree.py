@@ -103,9 +103,12 @@ class KeyTree(Generic[ChunkT, PieceT]):
                         (_child(node, i), low, high) for i, (low, high) in enumerate(pairwise(cuts)) if low < high
                     ]
 
-    def add(self, root: str, piece: PieceT, largest: int) -> None:
-        """Store rows in a tree, then hand down what is due and paid for."""
-        self._append(root, [piece], largest)
+    def add(self, root: str, piece: PieceT, largest: int, *, merges: bool = True) -> None:
+        """Store rows in a tree, then hand down what is due and paid for.
+
+        Unless it `merges`, they become chunks of their own as long as the root has few.
+        """
+        self._append(root, [piece], largest, merges=merges or len(self.nodes.get(root, ())) >= FAN)
         if self._full is None:
             self._full = {node for node in self.nodes if self._is_full(node, largest)}
         # each row that is added is handed down once at every level, in the long run
@@ -168,11 +171,16 @@ class KeyTree(Generic[ChunkT, PieceT]):
         steps = _next_child(held[:begun], fences) + self._later
         return fresh * (1 + len(fences)) >= steps * FAN * largest
 
-    def _append(self, node: str, pieces: list[PieceT], largest: int) -> None:
-        """Add pieces to a node's chunks; they swallow those before them that are not much larger."""
+    def _append(self, node: str, pieces: list[PieceT], largest: int, *, merges: bool = True) -> None:
+        """Add pieces to a node's chunks; if it merges, they swallow those before them that are not much larger."""
         chunks = self.nodes.get(node, [])
         first, total = len(chunks), sum(map(len, pieces))
-        while first and len(chunks[first - 1]) <= min(2 * total, largest - total) and not chunks[first - 1].is_cut:
+        while (
+            merges
+            and first
+            and len(chunks[first - 1]) <= min(2 * total, largest - total)
+            and not chunks[first - 1].is_cut
+        ):
             first -= 1
             total += len(chunks[first])
         self._set(

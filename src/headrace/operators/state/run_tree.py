@@ -38,12 +38,16 @@ class RunTree:
         self._prefix, self._order, self._merge, self._by = prefix, order, merge, list(by)
         self.horizon = BEGIN
         self._debt = 0  # rows handed down before they were paid for
+        self._owed = 0  # rows written anew before they were paid for
         self._full: set[str] | None = None  # nodes with many rows; None if that must be found out
         self._nodes = {prefix: self._node(prefix)}
 
     def append(self, rows: pl.DataFrame) -> None:
         """Add rows; none may be below the horizon."""
         self._nodes[self._prefix].append(rows)
+        self._owed = max(0, self._owed - rows.height)
+        for node in self._nodes.values():
+            self._owed = self._owed or node.write_thin()
         if not self._by or not rows.height:
             return
         largest = max(1, min(LARGEST, LARGEST_BYTES * rows.height // max(1, int(rows.estimated_size()))))

@@ -2,7 +2,8 @@
 
 New rows are gathered and become a run when rows or state are asked for; runs of like size merge, so a row is rewritten
 a logarithmic number of times. Rows below the horizon are dead: they are skipped at once and leave with their run, or
-when at least half of a run is dead.
+when at least half of a run is dead. Rows that were given up are left out of their run, while what is stored of it stays
+as it is until the run merges, or is written anew as it has lost most of them.
 """
 
 from __future__ import annotations
@@ -23,15 +24,23 @@ from headrace.operators.arrays import Flags, least
 CHUNK_ROWS = 65_536
 #: Fresh rows become a run at the latest when there are so many.
 FRESH_ROWS = 65_536
+#: The end of the name of the bits that say which rows of a run have left, and their column.
+_GONE = "gone"
 
 
 @dataclass(slots=True)
 class _Run:
     id: int
     rows: pl.DataFrame
-    chunks: tuple[pl.DataFrame, ...]
+    chunks: tuple[pl.DataFrame, ...]  # as they are stored
     order: np.ndarray[Any, np.dtype[np.int64]]  # the order column, for searching
     dead: int = 0  # rows below the horizon
+    gone: pl.DataFrame | None = None  # which of the stored rows are not there any more, as bits
+
+    @property
+    def stored(self) -> int:
+        """Return how many rows are stored."""
+        return sum(chunk.height for chunk in self.chunks)
 
     def below(self, bound: int) -> int:
         """Return how many rows come before `bound`."""
@@ -49,6 +58,7 @@ class Runs:
         self._runs: list[_Run] = []
         self._next = 0
         self._horizon_chunk: pl.DataFrame | None = None  # made when it is asked for
+        self._owed = 0  # rows written anew before they were paid for
         self._set_horizon(BEGIN)
 
     def append(self, rows: pl.DataFrame) -> None:
@@ -58,6 +68,7 @@ class Runs:
         self._fresh.append(rows)
         self._fresh_rows += rows.height
         self._fresh_least = min(self._fresh_least, least(rows[self._order]))
+        self._owed = max(0, self._owed - rows.height) or self.write_thin()
         if self._fresh_rows >= FRESH_ROWS:
             self.settle()
 
@@ -116,9 +127,26 @@ class Runs:
                 continue
             given.append(alive.filter(chosen))
             if not chosen.all():
-                kept.append(self._make(alive.filter(~chosen)))
+                kept.append(self._without(run, chosen))
         self._runs = kept
         return given
+
+    def write_thin(self) -> int:
+        """Write a run anew of which most stored rows were given up; return how many rows, 0 if there is no such run."""
+        for place, run in enumerate(self._runs):
+            if run.gone is not None and 2 * run.rows.height <= run.stored:
+                self._runs[place] = self._make(run.rows.slice(run.dead))
+                return self._runs[place].rows.height
+        return 0
+
+    def _without(self, run: _Run, left: Flags) -> _Run:
+        """Return a run without some of its rows that are alive; what is stored stays as it is."""
+        stays = np.concatenate([np.ones(run.dead, np.bool_), ~left])
+        rows = run.rows.filter(stays)
+        gone = np.zeros(run.stored, np.bool_) if run.gone is None else _flags(run.gone, run.stored)
+        gone[np.flatnonzero(~gone)[~stays]] = True
+        bits = pl.DataFrame({_GONE: np.packbits(gone)})
+        return _Run(run.id, rows, run.chunks, rows[self._order].to_numpy(), run.dead, bits)
 
     def settle(self) -> None:
         """Make a run of the fresh rows and merge runs of like size."""
@@ -137,6 +165,7 @@ class Runs:
         """Return all chunks by name; a chunk that is the same object has not changed."""
         self.settle()
         chunks = {f"{self._prefix}.{run.id}.{i}": chunk for run in self._runs for i, chunk in enumerate(run.chunks)}
+        chunks |= {f"{self._prefix}.{run.id}.{_GONE}": run.gone for run in self._runs if run.gone is not None}
         if not chunks or self.horizon <= BEGIN:
             return chunks
         if self._horizon_chunk is None:
@@ -146,11 +175,14 @@ class Runs:
     def restore(self, state: Mapping[str, pl.DataFrame]) -> None:
         """Take what `state` gave; names of others are ignored."""
         parts: dict[int, dict[int, pl.DataFrame]] = {}
+        gone: dict[int, pl.DataFrame] = {}
         self._set_horizon(BEGIN)
         for name, chunk in state.items():
             match name.split("."):
                 case [self._prefix, "horizon"]:
                     self.horizon, self._horizon_chunk = int(chunk[self._order][0]), chunk
+                case [self._prefix, run, end] if end == _GONE:
+                    gone[int(run)] = chunk
                 case [self._prefix, run, i]:
                     parts.setdefault(int(run), {})[int(i)] = chunk
                 case _:
@@ -160,7 +192,9 @@ class Runs:
         for id_, chunks in sorted(parts.items()):
             ordered = tuple(chunk for _, chunk in sorted(chunks.items()))
             rows = ordered[0] if len(ordered) == 1 else pl.concat(ordered)
-            restored = _Run(id_, rows, ordered, rows[self._order].to_numpy())
+            if id_ in gone:
+                rows = rows.filter(~_flags(gone[id_], rows.height))
+            restored = _Run(id_, rows, ordered, rows[self._order].to_numpy(), gone=gone.get(id_))
             restored.dead = restored.below(self.horizon) if self.horizon > BEGIN else 0
             self._runs.append(restored)
         self._next = max(parts, default=-1) + 1
@@ -185,3 +219,7 @@ class Runs:
         self._next += 1
         chunks = (rows,) if rows.height <= CHUNK_ROWS else tuple(rows.iter_slices(CHUNK_ROWS))
         return _Run(self._next - 1, rows, chunks, rows[self._order].to_numpy())
+
+
+def _flags(bits: pl.DataFrame, count: int) -> Flags:
+    return np.unpackbits(bits[_GONE].to_numpy(), count=count).astype(np.bool_)

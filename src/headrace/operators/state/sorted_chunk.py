@@ -10,7 +10,7 @@ import polars as pl
 
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import END
-from headrace.operators.arrays import KEY, Array, Flags, Ints
+from headrace.operators.arrays import KEY, Array, Flags, Ints, gather
 
 
 class Extremes(NamedTuple):
@@ -38,10 +38,15 @@ class Cut(NamedTuple):
         return self.rows.height
 
 
+#: The expiry of a row that has left its chunk: it meets nothing, whatever comes.
+_LEFT = int(np.iinfo(np.int64).min)
+
+
 class Chunk:
     """Rows sorted by key; searched columns become arrays when first used, as most chunks of a large state are not.
 
-    `stored` is what the store has of it: also the rows before the others that have left the chunk since.
+    `stored` is what the store has of it: also the rows before the others that have left the chunk since. Rows in
+    between that have left are `gone`: they keep their places, and no search meets them.
     """
 
     __slots__ = (
@@ -50,6 +55,8 @@ class Chunk:
         "_done",
         "_exp",
         "_extremes",
+        "_gone",
+        "_gone_bits",
         "_keys",
         "_needed",
         "_oldest",
@@ -68,6 +75,7 @@ class Chunk:
         done: Flags | None,
         extremes: Extremes | None = None,
         stored: pl.DataFrame | None = None,
+        gone: Flags | None = None,
     ) -> None:
         self.name = name
         self.rows = rows
@@ -79,15 +87,38 @@ class Chunk:
         self._needed: pl.DataFrame | None = None
         self._done = done
         self._bits: pl.DataFrame | None = None
+        self._gone = gone
+        self._gone_bits: pl.DataFrame | None = None
         if extremes is None:
-            ts, exp, keys = self.ts, self.exp, self.keys
+            ts, exp, keys = self.ts, rows[EXPIRY].to_numpy(), self.keys
             least = int(ts.min())
             extremes = Extremes(rows.height, least, int(exp.min()), int(exp.max()), int(keys[0]), int(keys[-1]), least)
         self._extremes = extremes
         self._oldest: int | None = None  # the place of the oldest row that has not come out, -1 if there is none
 
     def __len__(self) -> int:
+        """Return the number of places, with those of rows that are gone."""
         return self.rows.height
+
+    @property
+    def held(self) -> int:
+        """Return how many rows are there."""
+        gone = self.gone
+        return len(self) if gone is None else len(self) - int(np.count_nonzero(gone))
+
+    @property
+    def is_thin(self) -> bool:
+        """Return whether most of its rows are gone, and the others are not being handed down."""
+        return self.gone is not None and not self.is_cut and 2 * self.held <= len(self)
+
+    def among_held(self, chosen: Flags) -> Flags:
+        """Return those of the chosen rows that are there."""
+        return chosen if self.gone is None else chosen & ~self.gone
+
+    @property
+    def present(self) -> pl.DataFrame:
+        """Return the rows that are there: as a new frame if some are gone."""
+        return self.cut(0, len(self)).rows
 
     @property
     def keys(self) -> Array:
@@ -103,8 +134,11 @@ class Chunk:
 
     @property
     def exp(self) -> Ints:
+        """When each row expires; long ago if it is gone."""
         if self._exp is None:
             self._exp = self.rows[EXPIRY].to_numpy()
+            if self.gone is not None:
+                self._exp = np.where(self.gone, _LEFT, self._exp)
         return self._exp
 
     @property
@@ -138,8 +172,15 @@ class Chunk:
     def done(self) -> Flags | None:
         """Rows that have come out, matched or padded; None where that does not matter."""
         if self._done is None and self._bits is not None:
-            self._done = np.unpackbits(self._bits["done"].to_numpy(), count=len(self)).astype(np.bool_)
+            self._done = _unpacked(self._bits, "done", len(self))
         return self._done
+
+    @property
+    def gone(self) -> Flags | None:
+        """Rows that have left; None if none has."""
+        if self._gone is None and self._gone_bits is not None:
+            self._gone = _unpacked(self._gone_bits, "gone", len(self))
+        return self._gone
 
     @property
     def is_preserved(self) -> bool:
@@ -147,9 +188,13 @@ class Chunk:
         return self._done is not None or self._bits is not None
 
     def cut(self, start: int, stop: int) -> Cut:
-        """Return the rows from one place up to another."""
-        done = self.done
-        return Cut(self.rows[start:stop], None if done is None else done[start:stop])
+        """Return the rows from one place up to another, without those that are gone."""
+        rows, done, gone = self.rows[start:stop], self.done, self.gone
+        done = None if done is None else done[start:stop]
+        if gone is None:
+            return Cut(rows, done)
+        places = np.flatnonzero(~gone[start:stop])
+        return Cut(gather(rows, places), None if done is None else done[places])
 
     @property
     def skipped(self) -> int:
@@ -163,7 +208,17 @@ class Chunk:
     def rest(self, start: int) -> Chunk:
         """Return the chunk with the rows from a place on; what is stored stays as it is."""
         done = None if self.done is None else self.done[start:].copy()
-        return Chunk(self.name, self.rows[start:], self.needed_columns, done, stored=self.stored)
+        gone = None if self.gone is None else self.gone[start:]
+        return Chunk(self.name, self.rows[start:], self.needed_columns, done, stored=self.stored, gone=gone)
+
+    def without(self, left: Flags) -> Chunk:
+        """Return the chunk without some rows; what is stored stays as it is.
+
+        To a preserved side they have come out: they did so here, or will do so where they went.
+        """
+        done = None if self.done is None else self.done | left
+        gone = left if self.gone is None else self.gone | left
+        return Chunk(self.name, self.rows, self.needed_columns, done, self.extremes(), self.stored, gone)
 
     def mark(self, places: np.ndarray) -> None:
         """Note that these rows (by number or by flag) have come out."""
@@ -199,8 +254,21 @@ class Chunk:
     def restore_bits(self, bits: pl.DataFrame) -> None:
         self._done, self._bits = None, bits
 
+    def gone_bits(self) -> pl.DataFrame | None:
+        """Return `gone` as a state value, the same object as long as the chunk is."""
+        if self._gone_bits is None and self._gone is not None:
+            self._gone_bits = pl.DataFrame({"gone": np.packbits(self._gone)})
+        return self._gone_bits
+
+    def restore_gone(self, bits: pl.DataFrame) -> None:
+        self._gone, self._gone_bits = None, bits
+
     def extremes(self) -> Extremes:
         return self._extremes._replace(oldest=self.oldest_bound)
+
+
+def _unpacked(bits: pl.DataFrame, name: str, count: int) -> Flags:
+    return np.unpackbits(bits[name].to_numpy(), count=count).astype(np.bool_)
 
 
 def write_index(chunks: Iterable[Chunk]) -> pl.DataFrame:

@@ -33,7 +33,7 @@ _SLICES_PER_LIFE = 8
 _SLICES_PER_PAGE = 16
 _MANY_SLICES = 32
 _NEVER = "never"
-_DONE = "/done"
+_DONE, _GONE = "/done", "/gone"
 _CAME_OUT = "__done"  # a column of rows on their way
 _INDEX, _FENCES, _CUTS = "index", "fences", "cuts"
 
@@ -49,11 +49,12 @@ class SortedSide:
         self._next = 0
         self._dead_below = BEGIN
         self._largest = LARGEST
+        self._owed = 0  # rows written anew before they were paid for
         self._index: tuple[tuple[Chunk, ...], pl.DataFrame] | None = None
         self._cuts: tuple[dict[str, int], pl.DataFrame] | None = None
 
     def __len__(self) -> int:
-        return sum(map(len, self.chunks()))
+        return sum(chunk.held for chunk in self.chunks())
 
     def chunks(self) -> Iterator[Chunk]:
         return self._tree.chunks()
@@ -65,20 +66,26 @@ class SortedSide:
         """
         return self._tree.meeting(keys)
 
-    def insert(self, rows: pl.DataFrame, done: Flags | None, dead_below: int) -> None:
-        """Store rows that are sorted by key; merging forgets rows that expired before `dead_below`."""
+    def insert(
+        self, rows: pl.DataFrame, done: Flags | None, dead_below: int, *, is_sorted: bool = True, merges: bool = True
+    ) -> None:
+        """Store rows that are sorted by key; merging forgets rows that expired before `dead_below`.
+
+        Unless it `merges`, chunks that are there stay as they are stored, if there are not too many.
+        """
         if rows.is_empty():
             return
         self._dead_below = dead_below
         self._largest = max(1, min(LARGEST, LARGEST_BYTES * rows.height // max(1, int(rows.estimated_size()))))
-        for slice_, places in self._cut(rows):
+        for slice_, found in self._cut(rows):
+            places = found if is_sorted else _by_key(rows, found)
             part = rows if places is None else gather(rows, places)
             flags = done if done is None or places is None else done[places]
             for start in range(0, part.height, self._largest):
                 stop = start + self._largest
-                self._tree.add(
-                    slice_, Cut(part[start:stop], None if flags is None else flags[start:stop]), self._largest
-                )
+                cut = Cut(part[start:stop], None if flags is None else flags[start:stop])
+                self._tree.add(slice_, cut, self._largest, merges=merges)
+        self._write_thin(rows.height)
 
     def purge(self, bound: int) -> None:
         """Forget the chunks of which all rows expired before `bound`; at END everything."""
@@ -104,28 +111,35 @@ class SortedSide:
         return before - len(self)
 
     def give(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
-        """Give up the rows that are chosen; of a preserved side with a column that says which have come out."""
+        """Give up the rows that are chosen; of a preserved side with a column that says which have come out.
+
+        A chunk stays as it is stored, and remembers which of its rows are gone.
+        """
         given: list[pl.DataFrame] = []
 
         def rest(node: str, chunk: Chunk) -> Chunk | None:
-            chosen = choose(chunk.rows)
-            if chosen.any():
-                rows, done = chunk.rows.filter(chosen), chunk.done
-                given.append(rows if done is None else rows.with_columns(pl.Series(_CAME_OUT, done[chosen])))
-            return self._kept(node, chunk, ~chosen)
+            chosen = chunk.among_held(choose(chunk.rows))
+            places = np.flatnonzero(chosen)
+            if not len(places):
+                return chunk
+            rows, done = gather(chunk.rows, places), chunk.done
+            given.append(rows if done is None else rows.with_columns(pl.Series(_CAME_OUT, done[places])))
+            left = chunk.without(chosen)
+            return left if left.held else None
 
         self._tree.replace(rest)
         return given
 
     def take_in(self, given: pl.DataFrame, dead_below: int) -> None:
         """Store rows that another side gave up."""
-        rows = given.sort(KEY, maintain_order=True)
-        done = rows[_CAME_OUT].to_numpy().copy() if self.preserved else None
-        self.insert(rows.drop(_CAME_OUT) if self.preserved else rows, done, dead_below)
+        done = given[_CAME_OUT].to_numpy().copy() if self.preserved else None
+        rows = given.drop(_CAME_OUT) if self.preserved else given
+        self.insert(rows, done, dead_below, is_sorted=False, merges=False)
 
     def copy(self, choose: Callable[[pl.DataFrame], Flags]) -> list[pl.DataFrame]:
         """Return the rows that are chosen."""
-        return [rows for chunk in self.chunks() if (rows := chunk.rows.filter(choose(chunk.rows))).height]
+        present = (chunk.present for chunk in self.chunks())
+        return [chosen for rows in present if (chosen := rows.filter(choose(rows))).height]
 
     def oldest_waiting(self) -> int:
         """Return the smallest timestamp of a row that may still have to come out padded, or END."""
@@ -156,6 +170,9 @@ class SortedSide:
             bits = chunk.bits()
             if bits is not None:
                 frames[chunk.name + _DONE] = bits
+            gone = chunk.gone_bits()
+            if gone is not None:
+                frames[chunk.name + _GONE] = gone
         if len(chunks) >= _INDEXED:
             if self._index is None or len(self._index[0]) != len(chunks) or any(map(is_not, self._index[0], chunks)):
                 self._index = (chunks, write_index(chunks))
@@ -183,24 +200,38 @@ class SortedSide:
             chunk = Chunk(name, rows, self.needed, None, known.get(name), stored)
             if self.preserved:
                 chunk.restore_bits(state[name + _DONE])
+            if name + _GONE in state:
+                chunk.restore_gone(state[name + _GONE])
             nodes.setdefault(name.split("/")[1], []).append(chunk)
             self._next = _number(name) + 1
         self._tree.restore(nodes, fences)
         self._index = None if index is None else (tuple(self.chunks()), index)
 
     def _without(self, node: str, chunk: Chunk, pattern: Pattern) -> Chunk | None:
-        return self._kept(node, chunk, ~matches(pattern, chunk.rows).to_numpy())
+        """Return what is left of a chunk without rows that match: itself if none does."""
+        removed = chunk.among_held(matches(pattern, chunk.rows).to_numpy())
+        return self._anew(node, chunk.without(removed)) if removed.any() else chunk
 
-    def _kept(self, node: str, chunk: Chunk, kept: Flags) -> Chunk | None:
-        """Return what is left of a chunk: itself if all is."""
-        if kept.all():
-            return chunk
-        if not kept.any():
+    def _write_thin(self, added: int) -> None:
+        """Write chunks anew that have lost most of their rows, in the long run as many rows as are added."""
+        self._owed = max(0, self._owed - added)
+
+        def anew(node: str, chunk: Chunk) -> Chunk | None:
+            if self._owed or not chunk.is_thin:
+                return chunk
+            self._owed = chunk.held
+            return self._anew(node, chunk)
+
+        if not self._owed and any(chunk.is_thin for chunk in self.chunks()):
+            self._tree.replace(anew)
+
+    def _anew(self, node: str, chunk: Chunk) -> Chunk | None:
+        """Return a chunk of the rows that are there; None if there are none."""
+        rows, done = chunk.cut(0, len(chunk))
+        if rows.is_empty():
             return None
         self._next += 1
-        places = np.flatnonzero(kept)
-        done = None if chunk.done is None else chunk.done[places]
-        return Chunk(f"{self.name}/{node}/{self._next - 1}", gather(chunk.rows, places), self.needed, done)
+        return Chunk(f"{self.name}/{node}/{self._next - 1}", rows, self.needed, done)
 
     def _cut(self, rows: pl.DataFrame) -> Iterator[tuple[str, np.ndarray | None]]:
         """Yield which rows go to which slice (None: all of them)."""
@@ -243,6 +274,12 @@ class SortedSide:
             made.append(Chunk(f"{self.name}/{node}/{self._next}", rows[start:stop], self.needed, flags))
             self._next += 1
         return made
+
+
+def _by_key(rows: pl.DataFrame, places: np.ndarray | None) -> np.ndarray:
+    """Return places of rows (None: all of them) in the order of their keys."""
+    keys = rows[KEY].to_numpy()
+    return np.argsort(keys, kind="stable") if places is None else places[np.argsort(keys[places], kind="stable")]
 
 
 def _number(name: str) -> int:
