@@ -19,8 +19,8 @@ _TYPES = {"BIGINT": pl.Int64(), "DOUBLE": pl.Float64(), "TIMESTAMP(3)": pl.Datet
 _MOST_SECONDS = 1800
 
 
-def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[str, tuple[pl.DataFrame, float]]:
-    """Return Flink's results for each input, one after the other in one JVM, and the seconds that each took."""
+def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[str, tuple[pl.DataFrame, float, float]]:
+    """Return Flink's results for each input, one after the other in one JVM; the seconds and processor time of each."""
     python = flink.find_python()
     if python is None:
         raise HostFault(flink.HINT)
@@ -44,7 +44,9 @@ def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[st
                 f"Flink ended: {lines[-1]}", hint="benches/flink/match.py can be run alone; Flink needs Java 17"
             )
         reports = [event for line in ended.stdout.splitlines() if (event := flink.event(line)) is not None]
-        return {event["name"]: (_found(out[event["name"]], pattern), event["seconds"]) for event in reports}
+        return {
+            event["name"]: (_found(out[event["name"]], pattern), event["seconds"], event["cpu"]) for event in reports
+        }
 
 
 def _found(folder: Path, pattern: Pattern) -> pl.DataFrame:

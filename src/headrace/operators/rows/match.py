@@ -183,6 +183,12 @@ class MatchOperator(Operator):
         return len(self._pending) + len(self._rows)
 
     def due(self) -> int | None:
-        ends = [rows.filter(pl.col(_HOLD) < END)[_DEADLINE].min() for rows in self._rows.rows()]
-        known = [end for end in (*ends, self._pending.due()) if isinstance(end, int) and end < END]
-        return min(known, default=None)
+        pending = self._pending.due()
+        ends = (END if pending is None else pending, *map(_first_end, self._rows.rows()))
+        return first if (first := min(ends)) < END else None
+
+
+def _first_end(rows: pl.DataFrame) -> int:
+    """Return when the first of the open matches that hold back others ends by itself."""
+    holding = rows[_HOLD].to_numpy() < END
+    return int(rows[_DEADLINE].to_numpy()[holding].min(initial=END))
