@@ -26,6 +26,8 @@ def columns_or_rows(rows: Rows, schema: Schema) -> pl.DataFrame | list[Mapping[s
         return pl.from_pandas(rows)
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
         return pl.DataFrame(rows)
+    if isinstance(rows, Mapping):
+        raise SourceFault("one row alone is pushed", hint="push a list of rows: [row]")
     return [_mapping(number, row, schema) for number, row in enumerate(rows)]
 
 

@@ -76,6 +76,7 @@ def test_a_named_tuple_names_its_columns_and_others_are_null(session: Session) -
     [
         ([(AT, 1)], "row 0 has 2 values, and the stream has 3 columns"),
         ([BID, 7], "row 1 is a int, which has no columns"),
+        ({"at": AT, "item": 1}, "one row alone is pushed"),
         (pl.DataFrame({"at": [AT], "itm": [1]}), "stream bids has no column 'itm'"),
         (pl.DataFrame({"at": [AT], "item": ["one"]}), "column item is String, which is no INT"),
         (pl.DataFrame({"at": [AT, AT], "item": [1, 2**40]}), "row 1: column item: 1099511627776 is not an INT"),

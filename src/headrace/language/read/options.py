@@ -75,7 +75,8 @@ def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Opti
                 hint=did_you_mean(key, known, otherwise=otherwise),
             )
         if key in options:
-            raise SyntaxFault(f"option {key!r} is given twice", span=name.span)
+            hint = "a query has one latency, such as latency p99 '2 s' MUST" if key == "latency" else None
+            raise SyntaxFault(f"option {key!r} is given twice", span=name.span, hint=hint)
         start = reader.position
         options.update(_option(reader, name, removable))
         spans[key] = (

@@ -16,8 +16,8 @@ class Part:
     name: str
     fold: pl.Expr
     merge: pl.Expr
-    #: Python work that turns the column of lists which `fold` or `merge` gathered into the part; users' aggregates
-    #: only.
+    #: Python work that turns the column of lists which `fold` or `merge` gathered into the part: users' aggregates,
+    #: and those that keep less of long lists.
     folded: Callable[[pl.Series], pl.Series] | None = None
     merged: Callable[[pl.Series], pl.Series] | None = None
     #: Says what the part is where many overlapping slices have a faster way than `fold`, and of which column.
