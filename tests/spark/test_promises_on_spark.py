@@ -1,4 +1,7 @@
-"""The controller on Spark sheds for a latency that cannot be kept, and lets unimportant queries wait."""
+"""The controller on Spark sheds for a latency that cannot be kept, and lets unimportant queries wait.
+
+Rules promise a latency as queries do.
+"""
 
 import datetime as dt
 import os
@@ -28,16 +31,19 @@ CREATE QUERY below WITH (force, latency '1 ms' MUST, error 0.3) AS SELECT k, cou
 CREATE QUERY told AS SELECT query, seen, dropped FROM headrace.shed INTO FILES (path '{folder}/told', format 'parquet');
 """
 WAIT = """
-CREATE QUERY quick WITH (force, latency '1 ms' MUST) AS SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k
-  INTO FILES (path '{folder}/quick', format 'parquet');
+CREATE {quick} INTO FILES (path '{folder}/quick', format 'parquet');
 CREATE TABLE lower FROM FILES (path '{folder}/lower.parquet', format 'parquet');
 CREATE QUERY lazy WITH (force, latency '1 hour' DONT CARE) AS {lazy}
   INTO FILES (path '{folder}/lazy', format 'parquet');
 """
-#: What a query that may wait counts, how much there is of it in a second, and whether it would be done before the
-#: shuffle if nothing else were there.
-PAIRS = "SELECT a.k, count(*) AS n FROM t [NOW] AS a JOIN t [NOW] AS b ON a.k = b.k GROUP BY a.k", ROWS, False
+PROMISE = "WITH (force, latency '1 ms' MUST)"
+QUERY = f"QUERY quick {PROMISE} AS SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k"
+RULE = f"RULE quick {PROMISE} ON t WHEN k > 1 DO INSERT"
+#: What has the promise, what a query that may wait counts, how much there is of it in a second, and whether it would be
+#: done before the shuffle if nothing else were there.
+PAIRS = QUERY, "SELECT a.k, count(*) AS n FROM t [NOW] AS a JOIN t [NOW] AS b ON a.k = b.k GROUP BY a.k", ROWS, False
 MATCHES = (
+    RULE,
     "SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] JOIN lower ON p < k GROUP BY k",
     ROWS // 10 * sum(range(1, 11)),
     True,
@@ -85,18 +91,23 @@ def test_what_cannot_be_kept_is_bought_with_the_error_that_is_borne_and_loss_is_
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("lazy", "each", "is_put_off"), [PAIRS, MATCHES], ids=["pairs", "matches"])
-def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp_path, lazy, each, is_put_off):
+@pytest.mark.parametrize(("quick", "lazy", "each", "is_put_off"), [PAIRS, MATCHES], ids=["query", "rule"])
+def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp_path, quick, lazy, each, is_put_off):
     (tmp_path / "data").mkdir()
     pl.DataFrame({"p": pl.int_range(15_000, dtype=pl.Int32, eager=True)}).write_parquet(tmp_path / "lower.parquet")
-    script = STREAM.format(folder=tmp_path) + WAIT.format(folder=tmp_path, lazy=lazy)
+    script = STREAM.format(folder=tmp_path) + WAIT.format(folder=tmp_path, quick=quick, lazy=lazy)
     child = subprocess.Popen([sys.executable, __file__, str(tmp_path / "checkpoint"), script], start_new_session=True)
     try:
         left = lambda: (tmp_path / "checkpoint").exists() and read_progress(tmp_path / "checkpoint").unread > ROWS  # noqa: E731
-        written = until(left, 200, meanwhile=lambda number: write(tmp_path, number))
+        write(tmp_path, 0)  # not more until it runs: on a busy machine the first micro-batch would have it all
+        until(lambda: any((tmp_path / "checkpoint" / "spark" / "commits").glob("[0-9]*")), 200)
+        written = 1 + until(left, 200, meanwhile=lambda number: write(tmp_path, 1 + number))
     finally:
         os.killpg(child.pid, signal.SIGKILL)
         child.wait()
+    if quick == RULE:
+        detected, waited = delivered(tmp_path / "quick").height / (ROWS // 10 * 9), seconds(tmp_path / "lazy", each)
+        assert detected > waited, "the rule has acted on tuples that the query has not counted yet"
     with Session(tmp_path / "checkpoint") as session:
         session.start()
         write(tmp_path, written)
@@ -104,9 +115,17 @@ def test_what_nobody_waits_for_waits_and_loses_nothing_even_if_killed(spark, tmp
         assert "schedule by edf" in decided
         assert any("join" in action and action.endswith("in the buckets") for action in decided) == is_put_off
         session.drain(200)
-    expected = Counter({(k, ROWS // 10): written + 1 for k in range(1, 11)})
-    assert Counter(delivered(tmp_path / "quick").select("k", "n").rows()) == expected
-    assert delivered(tmp_path / "lazy")["n"].sum() == (written + 1) * each
+    found = delivered(tmp_path / "quick")
+    if quick == RULE:
+        assert Counter(found["k"]) == dict.fromkeys(range(2, 11), (written + 1) * ROWS // 10), "each detection once"
+    else:
+        assert Counter(found.select("k", "n").rows()) == {(k, ROWS // 10): written + 1 for k in range(1, 11)}
+    assert seconds(tmp_path / "lazy", each) == written + 1
+
+
+def seconds(folder: Path, each: int) -> float:
+    """How many seconds of tuples a query that counts so much in each of them has counted."""
+    return float(delivered(folder)["n"].sum()) / each if any(folder.glob("*.parquet")) else 0
 
 
 if __name__ == "__main__":
