@@ -12,6 +12,7 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.schema import HIDDEN, TS
 from headrace.model.time import BEGIN, END, format_duration
+from headrace.operators.arrays import Array
 from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.expressions.hashing import hash_columns
@@ -48,23 +49,53 @@ class Deduplicate(KeyedSpec, frozen=True, tag="deduplicate"):
 
 
 class _Keyed:
-    """The key columns of tuples, and tuples in the order of key and time."""
+    """The key columns of tuples, and tuples in the order of key and time.
 
-    def __init__(self, spec: Deduplicate) -> None:
-        self._by = spec.by
-        self.names = [f"__by{i}" for i in range(len(spec.by))]
+    Where whole tuples are kept, a key that is a column of theirs is this column.
+    """
+
+    def __init__(self, spec: Deduplicate, *, keeps_tuples: bool) -> None:
+        self._by, self._ties = spec.by, spec.ties
+        numbered = [f"__by{i}" for i in range(len(spec.by))]
+        self.names = [
+            expr.name if keeps_tuples and type(expr) is Column and expr not in spec.by[:place] else numbered[place]
+            for place, expr in enumerate(spec.by)
+        ]
+        self._unused = [name for name in numbered if name not in self.names]
         self._keys = [compile_expr(expr).alias(name) for name, expr in zip(self.names, spec.by, strict=True)]
-        self._order = [HASH, *self.names, TS, *spec.ties]
         self._plain = {expr.name: name for name, expr in zip(self.names, spec.by, strict=True) if type(expr) is Column}
+
+    def without_unused(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return kept rows without what only those of an earlier version have; others stay the same object."""
+        extra = [name for name in self._unused if name in rows.columns]
+        return rows.drop(extra) if extra else rows
 
     def kept_as(self, keys: Keys) -> Keys:
         """Return keys of the input as the columns of kept rows."""
         return kept_as(keys, self._by, self.names)
 
-    def ordered(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def ordered(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+        """Return rows with their keys in the order of keys, time and ties, and the number of each row's key."""
         keyed = rows.with_columns(self._keys)
         hashes = hash_columns([keyed[name] for name in self.names])
-        return keyed.with_columns(pl.Series(HASH, hashes)).sort(self._order, maintain_order=True)
+        keyed = keyed.with_columns(pl.Series(HASH, hashes))
+        stamps = keyed[TS].to_numpy()
+        is_ordered = bool((stamps[1:] > stamps[:-1]).all())
+        return self.by_key(keyed if is_ordered else keyed.sort([TS, *self._ties], maintain_order=True))
+
+    def by_key(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
+        """Return rows in the order of their keys, those of one key as they come, and the number of each row's key.
+
+        Sorting by the hash alone takes a third of the time. Different keys of one hash are so rare that all is sorted
+        again then.
+        """
+        rows = rows.sort(HASH, maintain_order=True)
+        groups = group_numbers(rows, [HASH, *self.names])
+        hashes = rows[HASH].to_numpy()
+        if np.count_nonzero(hashes[1:] != hashes[:-1]) < np.count_nonzero(groups[1:] != groups[:-1]):
+            rows = rows.sort([HASH, *self.names], maintain_order=True)
+            groups = group_numbers(rows, [HASH, *self.names])
+        return rows, groups
 
     def pattern(self, pattern: Pattern) -> Pattern | None:
         """Return a pattern of the input over the key columns; None if it is about anything but plain keys."""
@@ -82,7 +113,7 @@ class _Firsts(Operator):
 
     def __init__(self, spec: Deduplicate) -> None:
         self._span = spec.span
-        self._keyed = _Keyed(spec)
+        self._keyed = _Keyed(spec, keeps_tuples=False)
         self._pending = Pending()
         self._last_seen = LastSeen(self._keyed.names, spec.span)
 
@@ -125,8 +156,7 @@ class _Firsts(Operator):
         return self._pending.due()
 
     def _fresh(self, ready: pl.DataFrame, bound: int) -> pl.DataFrame:
-        rows = self._keyed.ordered(ready)
-        groups = group_numbers(rows, [HASH, *self._keyed.names])
+        rows, groups = self._keyed.ordered(ready)
         stamps = rows[TS].to_numpy()
         first = np.append(True, groups[1:] != groups[:-1])
         final = np.append(groups[1:] != groups[:-1], True)
@@ -145,7 +175,7 @@ class _Lasts(Operator):
 
     def __init__(self, spec: Deduplicate) -> None:
         self._span = spec.span
-        self._keyed = _Keyed(spec)
+        self._keyed = _Keyed(spec, keeps_tuples=True)
         self._pending = Pending()
         self._newest = Runs("newest", TS, self._merged)
 
@@ -156,7 +186,8 @@ class _Lasts(Operator):
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
         ready = self._pending.take(mark.bound)
         if ready is not None:
-            self._newest.append(self._merged(self._keyed.ordered(ready).with_columns(pl.col(TS).alias(_SINCE))))
+            rows, groups = self._keyed.ordered(ready)
+            self._newest.append(self._lasts(rows.with_columns(pl.col(TS).alias(_SINCE)), groups))
         edge = END if mark.bound >= END else max(BEGIN, mark.bound - self._span)
         out: list[Element] = []
         parts = self._newest.between(BEGIN, edge) if self._newest.least() < edge else []
@@ -173,7 +204,7 @@ class _Lasts(Operator):
 
     def restore(self, state: State) -> None:
         self._pending.restore(state)
-        self._newest.restore(state)
+        self._newest.restore({name: self._keyed.without_unused(rows) for name, rows in state.items()})
 
     def purge(self, port: int, pattern: Pattern) -> int:
         keys = self._keyed.pattern(pattern)
@@ -187,7 +218,7 @@ class _Lasts(Operator):
         if "pending" in given:
             self._pending.add(given["pending"])
         if "newest" in given:
-            self._newest.append(given["newest"])
+            self._newest.append(self._keyed.without_unused(given["newest"]))
 
     def held(self) -> int:
         return len(self._pending) + len(self._newest)
@@ -201,8 +232,11 @@ class _Lasts(Operator):
 
     def _merged(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the last tuple of each run of duplicates; of two runs that meet, that of the later one."""
-        rows = rows.sort([HASH, *self._keyed.names, TS], maintain_order=True)
-        groups = group_numbers(rows, [HASH, *self._keyed.names])
+        in_time = rows if rows[TS].is_sorted() else rows.sort(TS, maintain_order=True)
+        return self._lasts(*self._keyed.by_key(in_time))
+
+    def _lasts(self, rows: pl.DataFrame, groups: Array) -> pl.DataFrame:
+        """Do this for rows in the order of their keys, whose numbers are in `groups`, and of time."""
         since, stamps = rows[_SINCE].to_numpy(), rows[TS].to_numpy()
         begins = np.append(True, (groups[1:] != groups[:-1]) | (since[1:] - stamps[:-1] > self._span))
         ends = np.append(begins[1:], True)

@@ -52,9 +52,9 @@ class RunTree:
             return
         largest = max(1, min(LARGEST, LARGEST_BYTES * rows.height // max(1, int(rows.estimated_size()))))
         if self._full is None:
-            self._full = {name for name, node in self._nodes.items() if len(node) >= largest}
+            self._full = {name for name, node in self._nodes.items() if _is_full(node, largest)}
         self._debt -= _CREDIT * rows.height
-        if len(self._nodes[self._prefix]) >= largest:
+        if _is_full(self._nodes[self._prefix], largest):
             self._full.add(self._prefix)
         while self._full and self._debt <= 0:
             name = min(self._full, key=lambda name: (name.count(_CHILD), name))  # those above feed those below
@@ -112,7 +112,7 @@ class RunTree:
         """Move a node's rows to its children, if it still has many after merging them."""
         node, level = self._nodes[name], name.count(_CHILD)
         node.settle()
-        if len(node) < largest or level == _LEVELS:
+        if not _is_full(node, largest) or level == _LEVELS:
             return
         self._debt += len(node)
         self._nodes[name] = self._node(name)
@@ -124,10 +124,15 @@ class RunTree:
                 if child not in self._nodes:
                     self._nodes[child] = self._node(child)
                 self._nodes[child].append(rows.filter(places == number))
-                if len(self._nodes[child]) >= largest and self._full is not None:
+                if _is_full(self._nodes[child], largest) and self._full is not None:
                     self._full.add(child)
 
     def _node(self, name: str) -> Runs:
         node = Runs(name, self._order, self._merge)
         node.expire(self.horizon)
         return node
+
+
+def _is_full(node: Runs, largest: int) -> bool:
+    """Return whether a node has many rows, or lists of many values."""
+    return len(node) >= largest or 8 * node.values >= LARGEST_BYTES

@@ -1,9 +1,10 @@
 """A log-structured store: immutable runs of rows in the order of one Int64 column, merged geometrically.
 
 New rows are gathered and become a run when rows or state are asked for; runs of like size merge, so a row is rewritten
-a logarithmic number of times. Rows below the horizon are dead: they are skipped at once and leave with their run, or
-when at least half of a run is dead. Rows that were given up are left out of their run, while what is stored of it stays
-as it is until the run merges, or is written anew as it has lost most of them.
+a logarithmic number of times. Values in lists count as rows do: a group that gathers them grows with each merge. Rows
+below the horizon are dead: they are skipped at once and leave with their run, or when at least half of a run is dead.
+Rows that were given up are left out of their run, while what is stored of it stays as it is until the run merges, or is
+written anew as it has lost most of them.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class _Run:
     rows: pl.DataFrame
     chunks: tuple[pl.DataFrame, ...]  # as they are stored
     order: np.ndarray[Any, np.dtype[np.int64]]  # the order column, for searching
+    values: int  # in lists
     dead: int = 0  # rows below the horizon
     gone: pl.DataFrame | None = None  # which of the stored rows are not there any more, as bits
 
@@ -41,6 +43,11 @@ class _Run:
     def stored(self) -> int:
         """Return how many rows are stored."""
         return sum(chunk.height for chunk in self.chunks)
+
+    @property
+    def size(self) -> int:
+        """The live rows, and the values in lists."""
+        return self.rows.height - self.dead + self.values
 
     def below(self, bound: int) -> int:
         """Return how many rows come before `bound`."""
@@ -146,7 +153,7 @@ class Runs:
         gone = np.zeros(run.stored, np.bool_) if run.gone is None else _flags(run.gone, run.stored)
         gone[np.flatnonzero(~gone)[~stays]] = True
         bits = pl.DataFrame({_GONE: np.packbits(gone)})
-        return _Run(run.id, rows, run.chunks, rows[self._order].to_numpy(), run.dead, bits)
+        return _Run(run.id, rows, run.chunks, rows[self._order].to_numpy(), _values(rows), run.dead, bits)
 
     def settle(self) -> None:
         """Make a run of the fresh rows and merge runs of like size."""
@@ -154,7 +161,8 @@ class Runs:
             return
         rows = self._fresh[0] if len(self._fresh) == 1 else self._merged(self._fresh)
         self._fresh, self._fresh_rows, self._fresh_least = [], 0, END
-        while self._runs and (live := self._runs[-1].rows.height - self._runs[-1].dead) <= 2 * rows.height:
+        while self._runs and self._runs[-1].size <= 2 * (rows.height + _values(rows)):
+            live = self._runs[-1].rows.height - self._runs[-1].dead
             if self._merge is None and live + rows.height > CHUNK_ROWS:
                 break
             older = self._runs.pop()
@@ -194,10 +202,15 @@ class Runs:
             rows = ordered[0] if len(ordered) == 1 else pl.concat(ordered)
             if id_ in gone:
                 rows = rows.filter(~_flags(gone[id_], rows.height))
-            restored = _Run(id_, rows, ordered, rows[self._order].to_numpy(), gone=gone.get(id_))
+            restored = _Run(id_, rows, ordered, rows[self._order].to_numpy(), _values(rows), gone=gone.get(id_))
             restored.dead = restored.below(self.horizon) if self.horizon > BEGIN else 0
             self._runs.append(restored)
         self._next = max(parts, default=-1) + 1
+
+    @property
+    def values(self) -> int:
+        """The values in lists of settled rows."""
+        return sum(run.values for run in self._runs)
 
     def __len__(self) -> int:
         return self._fresh_rows + sum(run.rows.height - run.dead for run in self._runs)
@@ -218,7 +231,12 @@ class Runs:
     def _make(self, rows: pl.DataFrame) -> _Run:
         self._next += 1
         chunks = (rows,) if rows.height <= CHUNK_ROWS else tuple(rows.iter_slices(CHUNK_ROWS))
-        return _Run(self._next - 1, rows, chunks, rows[self._order].to_numpy())
+        return _Run(self._next - 1, rows, chunks, rows[self._order].to_numpy(), _values(rows))
+
+
+def _values(rows: pl.DataFrame) -> int:
+    """Return how many values rows hold in lists."""
+    return sum(int(column.list.len().sum() or 0) for column in rows if column.dtype == pl.List)
 
 
 def _flags(bits: pl.DataFrame, count: int) -> Flags:

@@ -58,11 +58,21 @@ def bind_deduplicated(
             hint="write ORDER BY rowtime DESC for the last tuple of each key; for the best of a window, "
             "QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY price DESC) = 1",
         )
+    if isinstance(bound, nodes.Project):
+        bound, names = _without_repeated(bound, names)
     columns = {field.name: Column(field.name, field.type) for field in bound.schema}
-    by = tuple(columns[name] for name in names)
+    by = tuple(columns[name] for name in dict.fromkeys(names))
     node = nodes.Deduplicate(bound, by, span, order is not None and bool(order.args.get("desc")))
     shown = tuple((name, column) for name, column in columns.items() if not name.startswith("$"))
     return nodes.Project(node, shown)
+
+
+def _without_repeated(project: nodes.Project, names: list[str]) -> tuple[nodes.Project, list[str]]:
+    """Let keys that are columns of the result be these columns; return the names of all keys, too."""
+    shown = {expr: name for name, expr in reversed(project.columns) if not name.startswith("$")}
+    keys = {name: shown[expr] for name, expr in project.columns if name in names and expr in shown}
+    kept = tuple((name, expr) for name, expr in project.columns if name not in keys)
+    return nodes.Project(project.input, kept), [keys.get(name, name) for name in names]
 
 
 def _span(select: exp.Select, on: exp.Expr, env: Environment) -> int:

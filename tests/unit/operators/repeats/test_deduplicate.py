@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +13,7 @@ from headrace.model.page import Page, Punctuation, page_of
 from headrace.model.schema import Schema
 from headrace.model.time import END
 from headrace.model.types import Type
+from headrace.operators.repeats import deduplicate
 from headrace.operators.repeats.deduplicate import Deduplicate
 from headrace.plan import nodes
 from headrace.testing.contract import check_operator
@@ -61,6 +65,32 @@ def test_the_first_comes_at_once_and_keys_are_forgotten_in_time() -> None:
 
 _VALUES = st.sampled_from([1, 2, None])
 _TUPLES = st.lists(st.tuples(st.integers(0, 30), _VALUES, _VALUES), max_size=14)
+
+
+def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deduplicate, "hash_columns", lambda columns: np.zeros(len(columns[0]), np.uint64))
+    for last, expected in ((True, [(5, 1, 7), (6, 2, 8)]), (False, [(1, 1, 5), (2, 2, 6)])):
+        operator = Deduplicate((K,), 10, last, ("k", "v")).build()
+        operator.on_page(0, page([(1, 1, 5), (2, 2, 6), (5, 1, 7), (6, 2, 8)]))
+        assert values(list(operator.on_punctuation(0, Punctuation(END)))) == expected
+
+
+def test_a_key_that_is_named_twice_is_one() -> None:
+    for last in (True, False):
+        check_operator(Deduplicate((K, K), 3, last, ("k", "v")), [(0, page([(1, 1, 5), (2, 2, 6), (5, 1, 7)]))])
+
+
+def test_the_state_of_an_earlier_version_had_its_keys_twice() -> None:
+    operator, other = (Deduplicate((K,), 10, True, ("k", "v")).build() for _ in range(2))
+    operator.on_page(0, page([(1, 1, 5), (3, 2, 9)]))
+    list(operator.on_punctuation(0, Punctuation(4)))
+    state = operator.state()
+    assert not any("__by0" in rows.columns for rows in state.values())
+    other.restore(state)
+    assert all(rows is state[name] for name, rows in other.state().items()), "what has not changed is not written again"
+    other.restore({name: rows.with_columns(pl.col("k").alias("__by0")) for name, rows in state.items()})
+    other.on_page(0, page([(8, 1, 7)]))
+    assert values(list(other.on_punctuation(0, Punctuation(END)))) == [(3, 2, 9), (8, 1, 7)]
 
 
 @settings(deadline=None, max_examples=60)
