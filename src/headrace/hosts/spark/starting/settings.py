@@ -68,6 +68,11 @@ ANYWHERE = (
         "true",
         "a snapshot that a power cut tore is made again from the changes",
     ),
+    Setting(
+        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows",
+        "false",
+        "nobody needs the number; to count, Spark reads each value that is replaced or removed, up to 2 MB of state",
+    ),
     Setting("spark.sql.streaming.minBatchesToRetain", "10", "fewer files; a restart needs the last micro-batch"),
     Setting("spark.sql.streaming.stopTimeout", "60000", "a stop waits for the running micro-batch"),
     Setting("spark.executorEnv.POLARS_MAX_THREADS", "1", "one task, one core"),
