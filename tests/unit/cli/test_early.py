@@ -99,7 +99,22 @@ def test_the_jvm_of_a_job_with_an_end_compiles_each_method_once(
 ) -> None:
     begun: list[str | None] = []
     monkeypatch.setattr(context, "_given", lambda launch: {JAVA_OPTIONS: given} if given else {})
-    monkeypatch.setattr(context, "_quick_start", lambda: {JAVA_OPTIONS: "-Xshare:auto"})
+    monkeypatch.setattr(context, "_quick_start", lambda _: {JAVA_OPTIONS: "-Xshare:auto"})
     monkeypatch.setattr(context, "begin_jvm", lambda conf, before: begun.append(conf.get(JAVA_OPTIONS, None)))
     context.begin(lambda: None, is_short=is_short)
     assert begun == [expected]
+
+
+@pytest.mark.parametrize(
+    ("memory", "is_large"),
+    [(None, True), ("1g", True), ("1024", True), ("2048MB", True), ("512m", False), ("900000k", False), ("?", False)],
+)
+def test_the_heap_of_a_jvm_has_regions_in_which_pages_and_chunks_have_room_unless_it_is_small(
+    monkeypatch: pytest.MonkeyPatch, memory: str | None, is_large: bool
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(context, "_given", lambda launch: {"spark.driver.memory": memory} if memory else {})
+    monkeypatch.setattr(context, "begin_jvm", lambda conf, before: begun.append(conf.get(JAVA_OPTIONS)))
+    context.begin(lambda: None, is_short=False)
+    (options,) = begun
+    assert ("-XX:G1HeapRegionSize=8m" in options.split()) == is_large

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
@@ -56,6 +57,14 @@ _SHORT = "-XX:TieredStopAtLevel=1"
 #: A JVM gives back what its C heap does not use, once a minute. One that does not know the option ignores it, as Spark
 #: tells it to.
 _TRIM = "-XX:TrimNativeHeapInterval=60000"
+
+#: Pages and chunks of state are arrays of up to some megabytes. A JVM with 2 GB divides its heap into regions of 1 MB,
+#: and an array of half of that starts a search for garbage in the whole heap, twice in a large micro-batch. A heap that
+#: is smaller than the least (in MB) would have few regions.
+_REGIONS, _LEAST_HEAP = "-XX:G1HeapRegionSize=8m", 1024
+#: Sizes of memory as Spark reads them, in MB.
+_MEMORY = re.compile(r"(\d+)([kmgt]?)b?")
+_MEGABYTES = {"k": 1 / 1024, "": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 
 _started: SparkSession | None = None  # the session of the Spark that this process has started through us
 
@@ -208,7 +217,8 @@ def _settings(master: str, given: Mapping[str, str], launch: Launch) -> dict[str
     process_environment(given, is_local=local)
     if local:
         cores = local_cores(master, max(2, os.cpu_count() or 2))
-        machine = {PARTITIONS: str(cores), **_quick_start(), **private_folders(os.environ)}
+        memory = given.get("spark.driver.memory") or chosen["spark.driver.memory"]
+        machine = {PARTITIONS: str(cores), **_quick_start(memory), **private_folders(os.environ)}
         chosen |= {name: value for name, value in machine.items() if name not in given}
     chosen |= {name: value for name, value in for_spark().items() if name not in given}
     if not local and launch.executors is not None:
@@ -254,12 +264,14 @@ def _start_fault(master: str, error: Exception) -> HostFault:
     )
 
 
-def _quick_start() -> dict[str, str]:
+def _quick_start(memory: str) -> dict[str, str]:
     """Let the JVM start from an installation that starts quickly, unless the user chose one; return its options."""
     folder = cache_folder(os.environ)
     if "SPARK_HOME" not in os.environ and (home := spark_home(folder)) is not None:
         os.environ["SPARK_HOME"] = str(home)
-    options = _TRIM
+    size = _MEMORY.fullmatch(memory.strip().lower())
+    is_large = size is not None and int(size[1]) * _MEGABYTES[size[2]] >= _LEAST_HEAP
+    options = f"{_TRIM} {_REGIONS}" if is_large else _TRIM
     if "SPARK_HOME" in os.environ:
         options = f"{options} {class_options(Path(os.environ['SPARK_HOME']), folder, os.environ)}".strip()
     return {JAVA_OPTIONS: options}
