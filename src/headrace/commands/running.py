@@ -258,6 +258,11 @@ class Running(Struct, frozen=True):
         in_use = self.in_use(first)
         return [*in_use, *sorted(set(used) - {*in_use})]
 
+    def buckets_on_the_way(self, before: Running) -> set[int]:
+        """Return the buckets to which pages go in the micro-batch that leads here from `before`."""
+        routed = (allotment.before_in(before.allotments) for allotment in _of_known(self).values())
+        return {bucket for allotment in routed for bucket in allotment.used()}
+
     def watched(self) -> dict[VertexId, str]:
         """Return the outputs of the graphs that start or stop queries, each with the query it is for."""
         return {graph.vertices[-1].id: query.query for query in self.known for graph in query.activation.watched}

@@ -123,12 +123,16 @@ class Intake:
         ]
 
     def _buckets(self, commands: int, running: Running) -> list[int]:
-        """Return the buckets of a micro-batch: those after its commands, and those before, after so many `commands`."""
+        """Return the buckets of a micro-batch: those after its commands, and those before, after so many `commands`.
+
+        Buckets that came and go again within its commands have the pages of queries that were added meanwhile.
+        """
         after = running.all_buckets(self.buckets)
         if not running.buckets or running.commands == commands:
             return after
-        before = self.deployments.log.running(commands, Running()).all_buckets(self.buckets)
-        return [*after, *(bucket for bucket in before if bucket not in after)]
+        before = self.deployments.log.running(commands, Running())
+        meanwhile = sorted(running.buckets_on_the_way(before))
+        return list(dict.fromkeys((*after, *before.all_buckets(self.buckets), *meanwhile)))
 
     def _allotments(self, start: Offset, end: Offset) -> dict[str, Allotment] | None:
         """Return by which allotments the pages of a micro-batch are routed, if its commands change them.

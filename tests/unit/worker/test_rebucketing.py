@@ -133,6 +133,44 @@ def test_queries_may_come_in_the_same_micro_batch(*, is_first: bool) -> None:
         assert results(session, ("later",)) == wanted
 
 
+#: Buckets that come and go within one micro-batch, in which queries come, stop and start.
+HASTY = (
+    ("buckets = 3", "CREATE", "buckets = 1"),
+    ("CREATE", "STOP", "buckets = 4", "START", "buckets = 3"),
+    ("buckets = 2", "CREATE", "buckets = 4", "MOVE", "buckets = 1"),
+    ("CREATE", "step", "buckets = 3", "DROP", "CREATE", "buckets = 2", "buckets = 1"),
+)
+
+
+@pytest.mark.parametrize("hasty", HASTY)
+def test_buckets_may_come_and_go_in_one_micro_batch(hasty: Sequence[str]) -> None:
+    text = f"CREATE QUERY counts AS {QUERIES['counts']} INTO MEMORY"
+    statements = {
+        "CREATE": text,
+        "STOP": "STOP QUERY counts",
+        "START": "START QUERY counts",
+        "DROP": "DROP QUERY counts",
+    }
+    statements["MOVE"] = "MOVE PARCELS 1, 2, 3, 70 OF counts TO BUCKET 3"
+
+    def answer(steps: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+        with Session(host="local") as session:
+            session.execute(STREAM)
+            for step in steps:
+                if step == "step":
+                    push(session, 1, 2)
+                else:
+                    session.execute(statements.get(step, f"ALTER SYSTEM SET {step}"))
+            push(session, 3, 4, 9)
+            push(session, 11, 30)
+            session.drain()
+            return results(session, ["counts"])
+
+    assert answer(hasty) == answer(
+        [step for step in hasty if (step in statements and step != "MOVE") or step == "step"]
+    )
+
+
 def test_another_number_at_a_restart(tmp_path: Path) -> None:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in QUERIES}
     for count, seconds in ((2, (1, 3, 7)), (5, (8, 12)), (None, (13,)), (3, (21, 22))):
