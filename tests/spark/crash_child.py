@@ -77,10 +77,16 @@ def person(session: Session, said: str) -> None:
         session.execute("DEMAND asked")
     session.execute("ALTER STREAM ticks RESUME")
     wait_until(lambda: session.statistics().batch > began + 6, 20)
+    wait_until(lambda: proposals(session), 60)
+    for key in proposals(session):
+        session.execute(f"CONFIRM '{key}'")
+
+
+def proposals(session: Session) -> list[object]:
+    """Return the keys of what rules propose."""
     (listing,) = session.execute("SHOW PROPOSALS")
     assert isinstance(listing, Listing)
-    for row in listing.rows:
-        session.execute(f"CONFIRM '{row[0]}'")
+    return [row[0] for row in listing.rows]
 
 
 def show_plans(session: Session, path: str) -> None:
@@ -101,7 +107,7 @@ def note(path: str, line: str) -> None:
         file.write(line + "\n")
 
 
-def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+def wait_until(condition: Callable[[], object], seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)

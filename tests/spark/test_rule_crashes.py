@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from tests.spark.rule_notes import is_high
 
 from headrace.driver.rules.proposals import Proposals
 from headrace.session import Session
@@ -38,7 +39,9 @@ CREATE EVENT called (n INT);
 CREATE QUERY by_hand AS SELECT n FROM called INTO FILES (path '{out}/by_hand', format 'parquet');
 CREATE STREAM ticks (n BIGINT) FROM GENERATOR (rate 50, process 'constant', rows 400, col.n 'sequence');
 CREATE QUERY ticked AS SELECT n FROM ticks INTO FILES (path '{out}/ticked', format 'parquet');
-CREATE RULE propose ON downs CONFIRM WITHIN '1 day' WHEN downs.n > 990 DO CALL PYTHON 'rule_notes:confirmed' (downs.n);
+CREATE FUNCTION is_high(INT) RETURNS BOOLEAN FROM PYTHON 'rule_notes:is_high';
+CREATE RULE propose ON downs CONFIRM WITHIN '1 day' WHEN is_high(downs.n)
+  DO CALL PYTHON 'rule_notes:confirmed' (downs.n);
 """
 #: Queries that the oracle answers as well.
 SELECTS = {
@@ -89,7 +92,8 @@ def start(directory: Path) -> subprocess.Popen[bytes]:
     child = Path(__file__).with_name("crash_child.py")
     command = [sys.executable, str(child), str(directory / "checkpoint"), str(directory / "script.sql"), "60",
                f"person={directory / 'said'}"]  # fmt: skip
-    environment = {**os.environ, "RULE_NOTES": str(directory / "notes")}
+    path = os.pathsep.join([str(child.parent), os.environ.get("PYTHONPATH", "")])  # workers find the condition there
+    environment = {**os.environ, "RULE_NOTES": str(directory / "notes"), "PYTHONPATH": path}
     with open(directory / "child.log", "ab") as log:
         return subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, env=environment)
 
@@ -146,7 +150,7 @@ def test_killing_the_driver_while_rules_act_repeats_no_detection_and_changes_no_
     tried = {int(number) for what, number in said if what == "raise"}
     assert known <= raised.keys() <= tried
     assert set(raised.values()) == {1}, "once, although the process was killed"
-    proposed = [n for n in frames["downs"]["n"].to_list() if n > 990]
+    proposed = [n for n in frames["downs"]["n"].to_list() if is_high(n)]
     acted = [json.loads(line) for line in (tmp_path / "notes.confirmed").read_text().splitlines()]
     waiting = [proposal.firing.detections()[0]["n"] for proposal in Proposals(tmp_path / "checkpoint").waiting()]
     done = dict(acted)
