@@ -364,7 +364,7 @@ class FilesSource:
         is_near = 4 * abs(border - wish) <= wish - begin
         is_long = min(wish - begin, end - wish) >= _LEAST_CUT_ROWS
         names = self._partition(entry.path).stored(self._schema).names
-        return wish if not is_near and is_long and columnar.can_cut(entry.path, tuple(names)) else border
+        return wish if not is_near and is_long and columnar.can_cut(entry.path, tuple(names), wish - begin) else border
 
     def _read_columns(
         self,

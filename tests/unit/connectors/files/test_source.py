@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.catalog.definitions import Connector, Stream, Timing
 from headrace.connectors.connector import Skipped
 from headrace.connectors.files.source import SHIFT, FilesSource
-from headrace.connectors.formats import text
+from headrace.connectors.formats import columnar, text
 from headrace.errors import SourceFault
 from headrace.model.expressions.expression import Column
 from headrace.model.patterns.match import Between
@@ -389,3 +390,16 @@ def test_each_part_of_a_group_that_nobody_needs_is_left_out(tmp_path: Path) -> N
     assert isinstance(second, Skipped)
     assert (first.records, second.records) == (50_000, 50_000)
     assert (first.newest, second.newest) == (None, rows["at"].to_physical().max()), "the last row may be the newest"
+
+
+def test_a_group_is_cut_if_its_parts_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = long_group(tmp_path / "a.parquet", 100_000, name=pl.col("id").cast(pl.String))
+    size = pq.read_metadata(tmp_path / "a.parquet").row_group(0).total_byte_size
+    known = stream(tmp_path / "a.parquet", Schema.of(id=Type.INT, name=Type.STRING))
+    source = FilesSource(known, tmp_path / "check")
+    end = source.latest(None, now=0, limit=10**9)
+    for share, parts in ((0.6, 2), (0.4, 1)):
+        monkeypatch.setattr(columnar, "_LARGEST", size * share)
+        splits = source.splits(None, end, parallel=2)
+        assert len(splits) == parts
+        assert pl.concat([piece.rows for split in splits for piece in source.read(split)]).equals(rows)
