@@ -27,7 +27,7 @@ KEPT, KEPT_LONG, LONG = 120, 600, 1800
 #: Seconds between two samples.
 EVERY = 2.0
 #: The share of a run that is warm-up, and the most that it takes, in seconds.
-WARM_UP, LONGEST_WARM_UP = 0.35, 900.0
+WARM_UP, LONGEST_WARM_UP = 0.35, 1800.0
 #: A leak that must not stay hidden, in megabytes an hour.
 LEAK = 5.0
 #: Values with the seconds at which they were measured.
