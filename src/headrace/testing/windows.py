@@ -164,6 +164,8 @@ def inputs_of(history: History) -> list[Element | None]:
 def _plain(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(
         sorted(
-            (name, round(float(value), 6) if isinstance(value, int | float) else value) for name, value in row.items()
+            # fewer digits would have ties, such as 0.0703125, which the last bit decides
+            (name, round(float(value), 12) if isinstance(value, int | float) else value)
+            for name, value in row.items()
         )
     )
