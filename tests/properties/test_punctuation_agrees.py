@@ -39,8 +39,7 @@ QUERIES = (
     "SELECT k, v % 2 AS odd, count(*) AS n, max(v) AS m FROM b [RANGE 6 SECONDS SLIDE 2 SECONDS] GROUP BY k, v % 2",
     "SELECT k, count(*) AS n, window_end FROM a [SESSION 2 SECONDS] WHERE v > 1 GROUP BY k",
     "SELECT a.k, a.v, b.v AS w FROM a [RANGE 3 SECONDS] JOIN b [RANGE 3 SECONDS] ON a.k = b.k",
-    "SELECT a.k, count(*) AS n FROM a [RANGE 3 SECONDS] JOIN c [RANGE 3 SECONDS] ON a.k = c.k GROUP BY a.k "
-    "WINDOW 4 SECONDS",
+    "SELECT a.k, count(*) AS n FROM a [RANGE 3 SECONDS] JOIN c [RANGE 3 SECONDS] ON a.k = c.k GROUP BY a.k",
     "SELECT x.k, x.v, y.v AS w, z.v AS u FROM a [RANGE 3 SECONDS] AS x JOIN b [RANGE 3 SECONDS] AS y ON x.k = y.k "
     "JOIN c [RANGE 3 SECONDS] AS z ON y.k = z.k",
     "SELECT k, count(*) AS n FROM (SELECT k, v FROM a UNION ALL SELECT k, v FROM b) [RANGE 4 SECONDS] GROUP BY k",
