@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -52,10 +53,12 @@ class MigrationLog:
         self._known: dict[tuple[VertexId, int], Migrated] | None = None
         self.boxes: dict[VertexId, BoxSeen] = {}
         self.apart: Mapping[int, Mapping[VertexId, BoxSeen]] = {}  # the same by bucket, if they may differ
+        self._lock = threading.Lock()  # statements read while a micro-batch writes
 
     def all(self) -> list[Migrated]:
         """Return the changes that are known, the oldest first."""
-        return list(self._all().values())
+        with self._lock:
+            return list(self._all().values())
 
     def follow(
         self,
@@ -68,6 +71,17 @@ class MigrationLog:
         """Take in what joins reported after a micro-batch; `apart` by bucket, if buckets may run different trees."""
         before, self.boxes = self.boxes, merged_boxes(reports)
         apart_before, self.apart = self.apart, apart or {}
+        with self._lock:
+            self._follow(before, apart_before, running, now, batch_ms)
+
+    def _follow(
+        self,
+        before: Mapping[VertexId, BoxSeen],
+        apart_before: Mapping[int, Mapping[VertexId, BoxSeen]],
+        running: Running,
+        now: int,
+        batch_ms: float,
+    ) -> None:
         known = self._all()
         changed: list[Migrated] = []
         for change in in_force(running):
