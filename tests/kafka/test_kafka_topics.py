@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from headrace.commands.log import CommandLog
 from headrace.errors import SinkFault, SourceFault
 from headrace.session import Session
 from headrace.testing.watching import local_host, until
@@ -293,8 +294,8 @@ def test_spark_skips_partitions_that_nobody_needs_also_after_a_restart(spark, to
         topics.send("skipped", readings(0, 30))
         until(lambda: read(session) == 3 * each)
         session.execute("ASSUME speeds WHERE segment <> 3 FOR 60 SECONDS")
-        deployment = session.deployment
-        assert deployment.settle(deployment.deployments.count(), 60), "the micro-batch before it may still read all"
+        commands = CommandLog(tmp_path / "checkpoint" / "commands").count()
+        assert session.deployment.settle(commands, 60), "the micro-batch before it may still read all"
         topics.send("skipped", readings(30, 40))
         until(lambda: read(session) == 4 * each)
         skipped = session.statistics().streams["probes"].skipped
