@@ -51,7 +51,7 @@ VIEWS = Query(
 def main(quick: bool, medium: bool = False, input: str = "files") -> dict[str, Any]:
     """Measure the query; `input` is files or kafka."""
     size = size_of(quick, medium)
-    with prepared("ysb", events_of, VIEWS, size=size, input=input, made_by=[__file__]) as place:
+    with prepared("ysb", events_of, [VIEWS], size=size, input=input, made_by=[__file__]) as place:
         cases = {"views": case_of(VIEWS, measure("views", VIEWS, place))}
         commands = {"views": whole_times("views", VIEWS, place.given)}
     title = f"Yahoo streaming benchmark from {input}, {size}"

@@ -163,6 +163,8 @@ class Size:
 
 #: The same sizes for all benches of peers.
 QUICK, MEDIUM, LARGE, FULL = Size(6, 50_000), Size(8, 250_000), Size(8, 1_000_000), Size(20, 250_000)
+#: The heap of Flink's JVM if its state, all of which is there, does not fit into as much as the others get.
+FLINK_MEMORY = {LARGE: "10g"}
 
 
 def size_of(quick: bool, medium: bool, large: bool = False) -> Size:
@@ -192,14 +194,14 @@ class Place:
 def prepared(
     bench: str,
     events_of: Callable[[int], Events],
-    first: Query,
+    warm_up: Sequence[Query],
     *,
     size: Size,
     input: str,
     made_by: Sequence[str],
     peers: tuple[str, ...] = PEERS,
 ) -> Iterator[Place]:
-    """Give a place to measure queries, once `first` has warmed all systems up; `input` is files or kafka.
+    """Give a place to measure queries, once `warm_up` has run with all systems; `input` is files or kafka.
 
     `made_by` are the sources of the program that makes the events: if they change, these are made anew.
     """
@@ -212,9 +214,11 @@ def prepared(
         given = stack.enter_context(opened(folder, input))
         peer = None
         if "flink" in peers and flink.find_python() is not None:
-            peer = stack.enter_context(beside_flink.Flink(os.environ["HEADRACE_DRIVER_MEMORY"]))
+            memory = FLINK_MEMORY.get(size, os.environ["HEADRACE_DRIVER_MEMORY"])
+            peer = stack.enter_context(beside_flink.Flink(memory))
         place = Place(given, peer, peers)
-        measure("warm-up", first, place)
+        for query in warm_up:
+            measure("warm-up", query, place)
         yield place
 
 

@@ -49,7 +49,7 @@ from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END
 from headrace.storage import files
 from headrace.storage.fence import check_owner, is_kept
-from headrace.worker.moving import sweep
+from headrace.worker.moving import sweep, sweep_half_done
 from headrace.worker.reports import least_bounds, least_waits
 from headrace.worker.task_times import forget_times, with_times
 from headrace.worker.wire import Report, Row
@@ -144,8 +144,9 @@ class Delivery:
         if progress.ended:
             clear_parts(self.directory)
             sweep(self.directory, ())
-        swept = sum(
-            files.sweep(self.directory / folder) for folder in ("", "commands", "calls", "notes", "tables", "proposals")
+        swept = sweep_half_done(self.directory) + sum(
+            files.sweep(self.directory / folder)
+            for folder in ("", "commands", "calls", "notes", "tables", "proposals", "subscribed")
         )
         sweep_tables(self.directory)
         # notes between tasks of a micro-batch that is repeated: a power cut may have cut them off
@@ -215,6 +216,7 @@ class Delivery:
             with suppress(OSError):  # until now the last micro-batch might have been repeated
                 clear_parts(self.directory)
                 sweep(self.directory, ())  # parcels that no bucket takes in any more
+                sweep_half_done(self.directory)
         for sinks in self.sinks.values():
             for sink in sinks:
                 if isinstance(sink, StagingSink) and is_owner:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 _SYNCFS = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)  # Linux
-#: The name of a file that is being written: by a process of ours with this number, or by Spark with a UUID (where it
-#: writes checksums, each such file has one).
-_HIDDEN = re.compile(r"\.{1,2}[^.].*\.[0-9a-f-]+\.tmp(\.crc)?")
+#: The name of a file that is being written: by a process of ours with this number, or by Spark with a UUID, to which a
+#: task adds its own number (where Spark writes checksums, each such file has one).
+_HIDDEN = re.compile(r"\.{1,2}[^.].*\.[0-9a-f-]+(\.TID[0-9]+)?\.tmp(\.crc)?")
 
 
 class LocalDisk:

@@ -242,6 +242,11 @@ def delete(directory: Path, moved: Sequence[Moved]) -> None:
     files.remove(*(directory / FOLDER / file.name for file in moved), durable=False)
 
 
+def sweep_half_done(directory: Path) -> int:
+    """Delete what workers were writing when they were killed, while no task runs; count it."""
+    return files.sweep(directory / FOLDER)
+
+
 def sweep(directory: Path, waiting: Sequence[Moved]) -> None:
     """Delete the files of attempts that failed, and those that came back after a power cut."""
     folder, names = directory / FOLDER, {file.name for file in waiting}

@@ -46,8 +46,9 @@ def test_a_new_checkpoint_has_nothing_to_mend(tmp_path: Path) -> None:
 
 def test_what_spark_was_writing_when_it_was_killed_goes(tmp_path: Path) -> None:
     folders = [".", "offsets", "commits", "state/0/0", "state/0/11"]
-    hidden = ".7.2f1b8a52-3f58-4a9e-8a4c-0d3a5f0f6c11.tmp"
-    half_done = [tmp_path / folder / name for folder in folders for name in (hidden, f".{hidden}.crc")]
+    unique = "2f1b8a52-3f58-4a9e-8a4c-0d3a5f0f6c11"
+    hidden = [f".7.{unique}.tmp", f".7.changelog.{unique}.TID14.tmp"]  # as the driver and as tasks name them
+    half_done = [tmp_path / folder / name for folder in folders for each in hidden for name in (each, f".{each}.crc")]
     kept = [write(tmp_path, f"{folder}/7.changelog", "whole") for folder in folders]
     kept += [path.with_name(f".{path.name}.crc") for path in kept]
     for path in half_done:

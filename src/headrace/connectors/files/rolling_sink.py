@@ -297,7 +297,9 @@ def finish_dropped(checkpoint: Path, kept: Collection[Path]) -> None:
         except ValueError as error:  # DecodeError is one
             raise sealed.damaged(directory / "sink.json", error) from error
         if _waiting_in(directory):
-            RollingFilesSink(description.query, description.connector, description.columns, checkpoint).close()
+            sink = RollingFilesSink(description.query, description.connector, description.columns, checkpoint)
+            sink.sweep()
+            sink.close()
 
 
 def _decode(path: Path) -> Page:

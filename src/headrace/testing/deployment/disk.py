@@ -62,6 +62,8 @@ class SimulatedDisk:
         self._forced = dict(image.forced) if image is not None else {}
         self._waiting = list(image.waiting) if image is not None else []
         self._files = image.seen() if image is not None else {}
+        # another number than any process has whose half-done files are there: none is replaced by chance
+        self._process = sum(path.endswith(".tmp") for path in self._files) + 1
         self._ignored = ignored or (lambda path: False)
         self.steps = 0
         self.steps_to_live: int | None = None
@@ -92,7 +94,7 @@ class SimulatedDisk:
         file = io.BytesIO()
         write(file)
         data, name = file.getvalue(), str(path)
-        hidden = str(path.with_name(f".{path.name}.1.tmp"))
+        hidden = self._hidden(path)
         self._room()
         self._change("write", ((hidden, data),), sure=0)
         self._change("rename", ((hidden, None), (name, data)), sure=None if durable else 0)
@@ -117,7 +119,7 @@ class SimulatedDisk:
         """Replace a file as `replace` does, if that may be when it gets its name; return whether it did."""
         if not may():
             return False
-        name, hidden = str(path), str(path.with_name(f".{path.name}.1.tmp"))
+        name, hidden = str(path), self._hidden(path)
         self._room()
         self._change("write", ((hidden, data),), sure=0)
         if not may():  # another process was faster
@@ -173,6 +175,9 @@ class SimulatedDisk:
         touched = {path for change in self._waiting for path, _ in change.files if path.startswith(beginning)}
         for path in sorted(touched):
             self._force(path)
+
+    def _hidden(self, path: Path) -> str:
+        return str(path.with_name(f".{path.name}.{self._process}.tmp"))
 
     # steps
 
