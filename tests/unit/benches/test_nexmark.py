@@ -136,6 +136,7 @@ def test_a_cut_run_is_continued_and_summed_up(nexmark: Any, monkeypatch: pytest.
     assert list(kept[-1]["cases"]) == ["q0", "q1"]
     assert kept[-1]["newest"].startswith("q1: Headrace 300, Spark 100, Flink 400 tuples/s")
     monkeypatch.setattr(nexmark, "QUERIES", {name: nexmark.QUERIES[name] for name in ("q0", "q1", "q12")})
+    monkeypatch.setattr(nexmark, "WARM_UP", ("q12",))
     asked.clear()
     figures = nexmark.main(quick=True, earlier=kept[-1])
     assert asked == ["q12"]
