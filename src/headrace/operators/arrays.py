@@ -45,6 +45,25 @@ def gather(rows: pl.DataFrame, places: Ints) -> pl.DataFrame:
     return rows[pl.Series(places.astype(np.uint32))]
 
 
+def stable_order(numbers: Array) -> Ints:
+    """Return the places of whole numbers in ascending order, equal ones in the order in which they are.
+
+    NumPy sorts numbers of 16 bits by their digits, ten times as fast as longer ones. Numbers that are near each other,
+    such as keys and places mostly are, are sorted as one or two of those.
+    """
+    if not len(numbers):
+        return np.zeros(0, np.int64)
+    low = int(numbers.min())
+    span = int(numbers.max()) - low
+    if span >= 1 << 32:
+        return np.argsort(numbers, kind="stable")
+    near = (numbers - low).astype(np.uint32)
+    order = np.argsort(near.astype(np.uint16), kind="stable")
+    if span >= 1 << 16:
+        order = order[np.argsort((near >> np.uint32(16)).astype(np.uint16)[order], kind="stable")]
+    return order
+
+
 def least(column: pl.Series) -> int:
     """Return the least value of a column of whole numbers that has one."""
     value = column.min()

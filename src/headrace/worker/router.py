@@ -15,6 +15,7 @@ from headrace.graph.graph import Vertex, VertexId
 from headrace.graph.place import counted_as, route_of
 from headrace.model.grid import strides
 from headrace.model.page import Page
+from headrace.operators.arrays import stable_order
 from headrace.operators.endpoints import GridPort
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
@@ -207,8 +208,8 @@ def divide(
     rows: pl.DataFrame, places: npt.NDArray[np.int64], buckets: Sequence[int]
 ) -> Iterator[tuple[int, pl.DataFrame]]:
     """Split rows by the place of their bucket in `buckets`, keeping their order within it."""
-    order = np.argsort(places, kind="stable")
-    ends = np.searchsorted(places[order], np.arange(len(buckets) + 1))
+    order = stable_order(places)
+    ends = np.append(0, np.cumsum(np.bincount(places, minlength=len(buckets))))
     sorted_rows = rows[order]
     for place, bucket in enumerate(buckets):
         if ends[place] < ends[place + 1]:

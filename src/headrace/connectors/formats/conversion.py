@@ -125,7 +125,9 @@ def _from_text(column: pl.Series, to: DataType) -> pl.Series:
             lower = column.str.to_lowercase()
             return (lower == "true").set(~lower.is_in(["true", "false"]), None)
         case Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:
-            return column.str.strip_chars().cast(to.polars, strict=False)
+            done = column.cast(to.polars, strict=False)
+            # blanks around numbers are rare
+            return done if done.null_count() == column.null_count() else _stripped(column, to)
         case DecimalType():
             return from_text(column, to)
         case Type.DATE:
@@ -141,6 +143,10 @@ def _from_text(column: pl.Series, to: DataType) -> pl.Series:
             return pl.Series(column.name, [_from_json(text, to) for text in column.to_list()], dtype=to.polars)
         case Type.NULL:
             return column.clear(len(column)).cast(pl.Null)
+
+
+def _stripped(column: pl.Series, to: DataType) -> pl.Series:
+    return column.str.strip_chars().cast(to.polars, strict=False)
 
 
 def _has_shape(dtype: pl.DataType, to: DataType) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.json
 
@@ -29,8 +30,11 @@ from headrace.storage.reading import open_to_read
 
 BLOCK = 4 << 20
 NEWLINE = b"\n"
-_QUOTE = 0x22
+_QUOTE = b'"'
 _NOT_JSON = (b"NaN", b"Inf")  # Arrow takes them for numbers, JSON does not have them
+
+#: The length of a timestamp with seconds: 2026-01-31 23:59:59.
+_SHORTEST_INSTANT = 19
 
 #: So many lines are read one by one; and so often a block is cut in halves, because lines are malformed.
 _FEW_LINES, _MOST_FAULTS = 128, 32
@@ -231,9 +235,7 @@ def _occurrences(buffer: npt.NDArray[np.uint8], mark: bytes) -> Positions:
 
 def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
     """Parse all lines at once into text columns; return None if a line is malformed."""
-    buffer = np.frombuffer(lines.data, dtype=np.uint8)
-    quotes = np.flatnonzero(buffer == _QUOTE)
-    if len(quotes) and (np.diff(np.searchsorted(quotes, np.append(lines.starts, len(buffer)))) % 2).any():
+    if _QUOTE in lines.data and _has_open_quotes(lines):
         return None
     if not _is_utf8(lines.data):
         return None
@@ -262,7 +264,32 @@ def _csv_block(lines: Lines, schema: Schema, form: Csv) -> pl.DataFrame | None:
         return None
     if wrong or table.num_rows != len(lines.starts):
         return None
-    return _from_arrow(table)
+    return _from_arrow(_with_instants(table, schema))
+
+
+def _has_open_quotes(lines: Lines) -> bool:
+    """Return whether a line has an odd number of quotes."""
+    quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord(_QUOTE))
+    return bool((np.diff(np.searchsorted(quotes, np.append(lines.starts, len(lines.data)))) % 2).any())
+
+
+def _with_instants(table: pa.Table, schema: Schema) -> pa.Table:
+    """Read texts of timestamps where all of a column are a date, a time with seconds, and at most microseconds.
+
+    Arrow reads them ten times as fast as what reads all others. It would take shorter ones, too.
+    """
+    for number, name in enumerate(table.column_names):
+        field, texts = schema.find(name), table.column(number)
+        if field is None or field.type is not Type.TIMESTAMP or not pa.types.is_large_string(texts.type):
+            continue
+        shortest = pyarrow.compute.min(pyarrow.compute.binary_length(texts)).as_py()
+        if shortest is None or shortest < _SHORTEST_INSTANT:
+            continue
+        try:
+            table = table.set_column(number, name, pyarrow.compute.cast(texts, pa.timestamp("us")))
+        except pa.ArrowInvalid:
+            continue
+    return table
 
 
 _JSON_TYPES: dict[DataType, pa.DataType] = {
@@ -304,7 +331,7 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
             if not any(field.type in _MOMENTS for field in schema):
                 return None
             continue
-        return _from_arrow(table) if table.num_rows == len(lines.starts) else None
+        return _from_arrow(_with_instants(table, schema)) if table.num_rows == len(lines.starts) else None
     return None
 
 

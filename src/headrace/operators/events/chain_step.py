@@ -10,7 +10,7 @@ import polars as pl
 from headrace.model.events.event import Mode
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
-from headrace.operators.arrays import KEY, Flags, Ints, gather
+from headrace.operators.arrays import KEY, Flags, Ints, gather, stable_order
 from headrace.operators.joins.sequence_match import (
     Accept,
     candidates,
@@ -63,7 +63,7 @@ class ChainStep:
             return None
         lefts = self.before.take(touched)
         left_ids, right_ids = self._groups(lefts, rights)
-        a, b = np.argsort(left_ids, kind="stable"), np.argsort(right_ids, kind="stable")  # by group, in order within
+        a, b = stable_order(left_ids), stable_order(right_ids)  # by group, in order within
         lefts = gather(lefts, a)
         left_ids, right_ids = left_ids[a], right_ids[b]
         left_ts, right_ts, begin = lefts[TS].to_numpy(), rights[TS].to_numpy()[b], lefts[BEGIN_TS].to_numpy()
@@ -152,6 +152,6 @@ class ChainStep:
         if self._mode in (Mode.RECENT, Mode.PROXIMAL) and lefts is not None and len(self.before):
             places = np.flatnonzero(np.isin(self.before.keys, lefts[KEY].to_numpy()))
             ids = number_rows(self.before.take(places).select(self._keys)) if self._keys else self.before.keys[places]
-            order = np.argsort(ids, kind="stable")
+            order = stable_order(ids)
             again = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
             self.before.drop(places[order[again]])

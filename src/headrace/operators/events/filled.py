@@ -16,7 +16,7 @@ from headrace.model.events.event import Mode, Primitive, Repetition, Within
 from headrace.model.events.output import Aggregated, Count, Ended, Output, Pick, Started
 from headrace.model.schema import SEQ, TS
 from headrace.model.time import END
-from headrace.operators.arrays import KEY, Ints, gather
+from headrace.operators.arrays import KEY, Ints, gather, stable_order
 from headrace.operators.events.chain import KeyedInputs
 from headrace.operators.events.detection import Detection
 from headrace.operators.events.inputs import numbered, part_of
@@ -95,7 +95,7 @@ class Filled(KeyedInputs):
         near = np.flatnonzero(np.isin(self._middles.keys, end_keys))
         middles = self._middles.take(near) if len(near) else None
         start_ids, end_ids, middle_ids = self._groups(starts, ends, middles)
-        by_start, by_end, by_middle = (np.argsort(ids, kind="stable") for ids in (start_ids, end_ids, middle_ids))
+        by_start, by_end, by_middle = (stable_order(ids) for ids in (start_ids, end_ids, middle_ids))
         start_ids, end_ids, middle_ids = start_ids[by_start], end_ids[by_end], middle_ids[by_middle]
         start_ts, end_ts = starts[TS].to_numpy()[by_start], ends[TS].to_numpy()[by_end]
         middle_ts = np.empty(0, np.int64) if middles is None else middles[TS].to_numpy()[by_middle]
@@ -117,7 +117,7 @@ class Filled(KeyedInputs):
         if not len(closed):
             return None
         at_end = by_end[first[closed]]
-        order = np.argsort(at_end, kind="stable")
+        order = stable_order(at_end)
         rows = (starts, middles, ends)
         return self._results(rows, by_start[closed[order]], at_end[order], low[order], high[order], by_middle)
 
@@ -205,7 +205,7 @@ class Filled(KeyedInputs):
             return
         names = [] if self._is_exact else self._inputs.key_names
         ids = number_rows(self._starts.take(places).select(names)) if names else self._starts.keys[places]
-        order = np.argsort(ids, kind="stable")
+        order = stable_order(ids)
         again = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
         self._starts.drop(places[order[again]])
 

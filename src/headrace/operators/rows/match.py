@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from headrace.model.expressions.expression import Column, Expr
@@ -13,19 +14,22 @@ from headrace.model.patterns.pattern import Pattern
 from headrace.model.row_pattern import Fold, Lookup, RowPattern
 from headrace.model.schema import TS
 from headrace.model.time import END
+from headrace.operators.arrays import Array, Flags, Ints, gather
 from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
-from headrace.operators.rows.matcher import Found, Matcher
-from headrace.operators.rows.values import Values, visible
+from headrace.operators.rows.found import Found, Matches
+from headrace.operators.rows.matcher import Matcher
+from headrace.operators.rows.values import Sorted, Values, visible
 from headrace.operators.spec import Spec
 from headrace.operators.state.given import given_up
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import listed
-from headrace.operators.windows.slices import group_numbers
 
 _TRIED, _DEADLINE, _HOLD = "__tried", "__deadline", "__hold"
+#: What kept rows have besides their own columns.
+_MARKS = frozenset({SLOT, _TRIED, _DEADLINE, _HOLD})
 
 
 class MatchRows(Spec, frozen=True, tag="match_rows"):
@@ -82,47 +86,57 @@ class MatchOperator(Operator):
         return ()
 
     def on_punctuation(self, port: int, mark: Punctuation) -> Iterable[Element]:
-        rows = self._ready(mark.bound)
-        if rows is None:
+        taken = self._ready(mark.bound)
+        if taken is None:
             return (Punctuation(min(mark.bound, self._held_until())),)
-        groups = group_numbers(rows, self._names)
-        found = self._matcher.find(rows, groups, rows[_TRIED].to_numpy(), mark.bound)
+        rows, groups, tried = taken
+        found = self._matcher.find(rows, groups, tried, mark.bound)
         self._keep(rows, found)
         out = Punctuation(min(mark.bound, self._held_until()))
-        if not len(found.start):
+        if not len(found.matches.start):
             return (out,)
-        return (Page(self._results(rows, found).sort(TS, maintain_order=True)), out)
+        return (Page(self._results(rows, found.matches).sort([TS, *self._names], maintain_order=True)), out)
 
-    def _ready(self, bound: int) -> pl.DataFrame | None:
-        """Take the rows of all partitions in which something may be decided, sorted."""
-        fresh = self._fresh(bound)
-        kept = self._chosen(fresh, bound)
-        taken = [rows for rows in (kept, fresh) if rows is not None and rows.height]
-        if not taken:
-            return None
-        together = pl.concat([part.select(taken[-1].columns) for part in taken])
-        return together.sort(self._names, maintain_order=True) if self._names else together
+    def _ready(self, bound: int) -> tuple[Sorted, Array, Flags] | None:
+        """Take the rows of all partitions in which something may be decided; say which belong together and were tried.
 
-    def _fresh(self, bound: int) -> pl.DataFrame | None:
-        """Take the rows that waited for the bound, in order."""
+        They are in the order of partitions and time.
+        """
         fresh = self._pending.take(bound)
-        if fresh is None:
+        kept = self._chosen(fresh, bound)
+        parts = [rows for rows in (kept, fresh) if rows is not None and rows.height]
+        if not parts:
             return None
-        ordered = fresh.sort([TS, *self._spec.ties], maintain_order=True).select([*visible(fresh), TS])
-        marks = (pl.lit(False).alias(_TRIED), pl.lit(END).alias(_DEADLINE), pl.lit(END).alias(_HOLD))
-        return self._rows.assign(ordered).with_columns(marks)
+        names = [*(name for name in visible(parts[-1]) if name not in _MARKS), TS]
+        tried = np.zeros(sum(rows.height for rows in parts), bool)
+        if kept is not None:
+            tried[: kept.height] = kept[_TRIED].to_numpy()
+        rows = pl.concat([part.select(names) for part in parts])
+        order, groups = _by_partition(rows, self._names)
+        if fresh is not None and not _rises(rows[TS].to_numpy()[order], groups):
+            parts[-1] = fresh.sort([TS, *self._spec.ties], maintain_order=True)
+            rows = pl.concat([part.select(names) for part in parts])
+            order, groups = _by_partition(rows, self._names)
+        return Sorted(rows, order), groups, tried[order]
 
     def _chosen(self, fresh: pl.DataFrame | None, bound: int) -> pl.DataFrame | None:
-        """Take the kept rows whose partition has fresh rows, or whose open match ends by itself."""
+        """Take the kept rows whose partition has fresh rows, or whose open match ends by itself.
+
+        If there are fewer of them than fresh rows, it is quicker to look at all again, which changes nothing.
+        """
         slots = list(self._rows.rows())
         if not slots:
             return None
-        kept = pl.concat([rows.select(slots[0].columns) for rows in slots])
+        columns = slots[0].columns
+        kept = pl.concat([rows if rows.columns == columns else rows.select(columns) for rows in slots])
+        if fresh is not None and kept.height <= fresh.height:
+            self._rows.clear()
+            return kept
         ending = kept.filter(pl.col(_DEADLINE) <= bound).select(self._names or _DEADLINE)
         if not self._names:
             if fresh is None and not ending.height:
                 return None
-            self._rows.replace([0], kept.clear())
+            self._rows.clear()
             return kept
         touched = (ending if fresh is None else pl.concat([ending, fresh.select(self._names)])).unique()
         chosen = kept.join(touched, on=self._names, how="semi", nulls_equal=True, maintain_order="left")
@@ -133,12 +147,15 @@ class MatchOperator(Operator):
             self._rows.replace(changed.to_list(), rest)
         return chosen
 
-    def _keep(self, rows: pl.DataFrame, found: Found) -> None:
-        marked = rows.with_columns(
-            pl.Series(_TRIED, found.tried), pl.Series(_DEADLINE, found.deadline), pl.Series(_HOLD, found.hold)
-        ).filter(pl.Series(found.kept))
-        if not marked.height:
+    def _keep(self, rows: Sorted, found: Found) -> None:
+        numbers = np.flatnonzero(found.kept)
+        if not len(numbers):
             return
+        marked = self._rows.assign(gather(rows.rows, rows.places(numbers))).with_columns(
+            pl.Series(_TRIED, found.tried[numbers]),
+            pl.Series(_DEADLINE, found.deadline[numbers]),
+            pl.Series(_HOLD, found.hold[numbers]),
+        )
         slots = marked[SLOT].unique().to_list()
         others = [part.select(marked.columns) for part in self._rows.of(slots)]
         self._rows.replace(slots, pl.concat([*others, marked]))
@@ -149,11 +166,11 @@ class MatchOperator(Operator):
             return END
         return min((int(rows[_HOLD].min()) for rows in self._rows.rows()), default=END)  # type: ignore[arg-type]
 
-    def _results(self, rows: pl.DataFrame, found: Found) -> pl.DataFrame:
-        last = found.stop - 1
-        stretch = partial(found.stretch, self._spec.pattern)
+    def _results(self, rows: Sorted, matches: Matches) -> pl.DataFrame:
+        last = matches.stop - 1
+        stretch = partial(matches.stretch, self._spec.pattern)
         measured = self._measures.columns(self._measures.read(rows), stretch, last)
-        keys = rows.select(*self._names, TS)[last]
+        keys = gather(rows.rows.select(*self._names, TS), rows.places(last))
         own = [keys[name] for name in self._names]
         return pl.DataFrame([*own, *measured, keys[TS]])
 
@@ -186,6 +203,21 @@ class MatchOperator(Operator):
         pending = self._pending.due()
         ends = (END if pending is None else pending, *map(_first_end, self._rows.rows()))
         return first if (first := min(ends)) < END else None
+
+
+def _by_partition(rows: pl.DataFrame, names: Sequence[str]) -> tuple[Ints, Array]:
+    """Return the places of rows by partition, those of one in the order in which they are, and their partitions."""
+    if not names:
+        return np.arange(rows.height), np.zeros(rows.height, np.int64)
+    places = rows.select(names).with_row_index("__place").group_by(names, maintain_order=True).agg("__place")
+    lengths = places["__place"].list.len().to_numpy()
+    order = places["__place"].explode().to_numpy().astype(np.int64)
+    return order, np.repeat(np.arange(len(lengths)), lengths)
+
+
+def _rises(ts: Ints, groups: Array) -> bool:
+    """Return whether each row of a group has a later time than the one before it."""
+    return bool(np.all((ts[1:] > ts[:-1]) | (groups[1:] != groups[:-1])))
 
 
 def _first_end(rows: pl.DataFrame) -> int:

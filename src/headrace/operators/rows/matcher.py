@@ -19,7 +19,10 @@ from headrace.model.row_pattern import RowPattern
 from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.operators.arrays import Array, Flags, Ints
-from headrace.operators.rows.values import Conditions, Stretch
+from headrace.operators.rows.found import Found, Matches, found
+from headrace.operators.rows.plain import find_plain
+from headrace.operators.rows.values import Conditions, Sorted, Stretch
+from headrace.operators.windows.slices import lasts
 
 _RUNNING, _COMPLETE, _FAILED, _OPEN, _POSTPONED = range(5)
 #: Rows that a lane tests at once at most.
@@ -31,42 +34,25 @@ _STARTS = 8192
 _MANY = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Matches in sorted rows, and what must be kept for matches to come."""
-
-    start: Ints
-    stop: Ints  # behind the last row
-    first: Ints  # (match, variable)
-    count: Ints
-    kept: Flags  # rows that a later match may need
-    tried: Flags  # rows at which a match can begin no more
-    deadline: Ints  # by row: when the first open match of its partition ends by itself
-    hold: Ints  # by row: a match behind an open one may end at this instant
-
-    def stretch(self, pattern: RowPattern, variable: str | None) -> Stretch:
-        """Return the rows of a variable in each match, or with None all rows."""
-        if variable is None:
-            return Stretch(self.start, self.stop - self.start)
-        number = pattern.number(variable)
-        return Stretch(self.first[:, number], self.count[:, number])
-
-
 class Matcher:
     """Finds matches of one pattern."""
 
     def __init__(self, pattern: RowPattern) -> None:
         self._pattern = pattern
         self._conditions = Conditions(pattern)
+        optional = any(variable.is_optional for variable in pattern.variables)
+        #: Whether rows are needed in no other way than for conditions that read nothing but the row itself.
+        self.is_plain = self._conditions.are_plain and not optional
 
-    def find(self, rows: pl.DataFrame, groups: Array, tried: Flags, bound: int) -> Found:
+    def find(self, rows: Sorted, groups: Array, tried: Flags, bound: int) -> Found:
         """Find all matches that are decided when no row below `bound` can come any more.
 
         Rows are sorted by group, then by time.
         """
-        ts = rows[TS].to_numpy()
-        ends = np.searchsorted(groups, groups, "right")
-        run = _Run(self._pattern, self._conditions, self._conditions.read(rows), groups, ts, ends, bound)
+        if self.is_plain:
+            fits = [fit if rows.order is None else fit[rows.order] for fit in self._conditions.fits(rows.rows)]
+            return find_plain(self._pattern, fits, groups, rows.column(TS), tried, bound)
+        run = _Run(self._pattern, self._conditions, rows.all_of(rows.rows), groups, bound)
         return run.overlapping(tried) if self._pattern.overlapping else run.disjoint()
 
 
@@ -111,23 +97,26 @@ class _Run:
     """One search."""
 
     def __init__(
-        self, pattern: RowPattern, conditions: Conditions, rows: pl.DataFrame, groups: Array, ts: Ints, ends: Ints,
-        bound: int,
-    ) -> None:  # fmt: skip
-        self._pattern, self._conditions, self._rows = pattern, conditions, rows
-        self._groups, self._ts, self._ends, self._bound = groups, ts, ends, bound
-        self._stops = ends if pattern.within is None else np.minimum(ends, _behind(ts, groups, pattern.within))
+        self, pattern: RowPattern, conditions: Conditions, rows: pl.DataFrame, groups: Array, bound: int
+    ) -> None:
+        self._pattern, self._conditions, self._groups, self._bound = pattern, conditions, groups, bound
+        self._rows, self._fits = conditions.read(rows), conditions.fits(rows)
+        self._ts, self._ends = rows[TS].to_numpy(), lasts(groups) + 1
+        within = pattern.within
+        self._stops = self._ends if within is None else np.minimum(self._ends, _behind(self._ts, groups, within))
         self._most = [_MANY if variable.most is None else variable.most for variable in pattern.variables]
         self._forks = any(variable.is_optional for variable in pattern.variables)
+        # where a match can begin; one whose first variable may have no row can begin at any
+        self._can_begin = self._fits[0] if pattern.variables[0].least else np.ones(len(self._ts), bool)
 
     def overlapping(self, tried: Flags) -> Found:
         """Try every row that was not tried yet."""
-        starts = np.flatnonzero(~tried)
+        starts = np.flatnonzero(~tried & self._can_begin)
         lanes = self._finished(starts)
         open_starts = starts[lanes.status == _OPEN]
         still = np.ones(len(tried), bool)
         still[open_starts] = False
-        return self._found(lanes, np.flatnonzero(lanes.status == _COMPLETE), open_starts, still, [])
+        return self._found(lanes.of(np.flatnonzero(lanes.status == _COMPLETE)), open_starts, still, [])
 
     def disjoint(self) -> Found:
         """Try rows from left to right, each behind the match before."""
@@ -140,28 +129,27 @@ class _Run:
         holds: list[tuple[int, int]] = []
         limit = _STARTS
         while not over.all():
-            starts = _candidates(following[~over], self._ends[begins[~over]], limit)
-            lanes = self._finished(starts)
+            ahead = following.copy()  # behind the rows that this round tries
+            ahead[~over] = np.minimum(following + limit, self._ends[begins])[~over]
+            starts = _between(following[~over], ahead[~over])
+            lanes = self._finished(starts[self._can_begin[starts]])
             chosen: list[int] = []
-            waiting = self._choose(lanes, following, over, chosen, open_starts, holds)
+            waiting = self._choose(lanes, following, ahead, over, chosen, open_starts, holds)
             limit = max(1, limit // 4) if waiting else min(_STARTS, limit * 2)
             over |= following >= self._ends[begins]
             parts.append((lanes, chosen))
         lanes = _joined(parts, len(self._pattern.variables))
-        return self._found(
-            lanes, np.arange(len(lanes.start)), np.array(open_starts, np.int64), np.zeros(size, bool), holds
-        )
+        return self._found(lanes, np.array(open_starts, np.int64), np.zeros(size, bool), holds)
 
     def _choose(
-        self, lanes: _Lanes, following: Ints, over: Flags, chosen: list[int], open_starts: list[int],
+        self, lanes: _Lanes, following: Ints, ahead: Ints, over: Flags, chosen: list[int], open_starts: list[int],
         holds: list[tuple[int, int]],
     ) -> bool:  # fmt: skip
         """Decide the lanes of a round from left to right; return whether one of them waits for another round."""
         alive = np.flatnonzero(lanes.status != _FAILED)
         waiting: set[int] = set()
         stopped: dict[int, int] = {}
-        ahead = following.copy()
-        np.maximum.at(ahead, self._groups[lanes.start], lanes.start + 1)
+        going_on = ~over
         groups, starts = self._groups[lanes.start[alive]].tolist(), lanes.start[alive].tolist()
         states, rows = lanes.status[alive].tolist(), lanes.row[alive].tolist()
         for lane, group, start, state, row in zip(alive.tolist(), groups, starts, states, rows, strict=True):
@@ -185,9 +173,8 @@ class _Run:
             else:
                 waiting.add(group)
                 following[group] = start
-        for group in np.unique(self._groups[lanes.start]).tolist():
-            if group not in waiting and group not in stopped:
-                following[group] = ahead[group]
+        going_on[[*waiting, *stopped]] = False
+        following[going_on] = ahead[going_on]
         return bool(waiting)
 
     def _finished(self, starts: Ints) -> _Lanes:
@@ -267,6 +254,17 @@ class _Run:
 
     def _test(self, lanes: _Lanes, number: int, lane: Ints, offset: Ints) -> Array:
         """Return whether rows belong to a variable, supposing that those of the lane before them do."""
+        fits: Flags = self._fits[number][lanes.row[lane] + offset]
+        if not self._conditions.has_others(number):
+            return fits
+        places = np.flatnonzero(fits)
+        holds = np.zeros(len(lane), bool)
+        if len(places):
+            holds[places] = self._test_others(lanes, number, lane[places], offset[places])
+        return holds
+
+    def _test_others(self, lanes: _Lanes, number: int, lane: Ints, offset: Ints) -> Array:
+        """Test what a condition says of other rows."""
         current = lanes.row[lane] + offset
 
         def stretch(variable: str | None) -> Stretch:
@@ -289,44 +287,32 @@ class _Run:
             may_go_on &= self._ts[start] > self._bound - self._pattern.within
         lanes.status[here] = np.where(may_go_on, _OPEN, _FAILED)
 
-    def _found(
-        self, lanes: _Lanes, chosen: Ints, open_starts: Ints, tried: Flags, holds: list[tuple[int, int]]
-    ) -> Found:
-        size = len(self._ts)
-        kept = np.zeros(size, bool)
-        deadline, hold = np.full(size, END, np.int64), np.full(size, END, np.int64)
-        if len(open_starts):
-            begins = np.full(int(self._groups[-1]) + 1, size, np.int64)
-            np.minimum.at(begins, self._groups[open_starts], open_starts)
-            kept = np.arange(size) >= begins[self._groups]
-            if self._pattern.within is not None:
-                deadline[open_starts] = self._ts[open_starts] + self._pattern.within
+    def _found(self, lanes: _Lanes, open_starts: Ints, tried: Flags, holds: list[tuple[int, int]]) -> Found:
+        """Return what complete lanes and open starts give."""
+        hold = np.full(len(self._ts), END, np.int64)
         for row, instant in holds:
             hold[row] = min(hold[row], instant)
-        return Found(
-            lanes.start[chosen],
-            lanes.row[chosen],
-            lanes.first[chosen],
-            lanes.count[chosen],
-            kept,
-            tried,
-            deadline,
-            hold,
-        )
+        matches = Matches(lanes.start, lanes.row, lanes.first, lanes.count)
+        return found(matches, self._pattern, self._groups, self._ts, open_starts=open_starts, tried=tried, hold=hold)
 
 
 def _behind(ts: Ints, groups: Array, span: int) -> Ints:
     """Return for each row the first row of its group that is at least `span` later, or the group's end."""
-    instants = np.unique(ts)
-    width = len(instants) + 1
-    rank, later = np.searchsorted(instants, ts), np.searchsorted(instants, ts + span)
-    found: Ints = np.searchsorted(groups * width + rank, groups * width + later)
+    since = ts - ts.min()
+    width = int(since.max()) + 2
+    if (int(groups[-1]) + 1) * width < 2**62:
+        later = np.minimum(since, width - 1 - min(span, width - 1)) + min(span, width - 1)
+    else:  # then ranks instead, so that group and time fit in one number
+        instants = np.unique(ts)
+        width = len(instants) + 1
+        since, later = np.searchsorted(instants, ts), np.searchsorted(instants, ts + span)
+    found: Ints = np.searchsorted(groups * width + since, groups * width + later)
     return found
 
 
-def _candidates(first: Ints, stop: Ints, limit: int) -> Ints:
-    """Return the first rows of each stretch, `limit` at most, in order."""
-    size = np.minimum(stop - first, limit)
+def _between(first: Ints, stop: Ints) -> Ints:
+    """Return the rows of each stretch, in order."""
+    size = stop - first
     cuts = np.cumsum(size) - size
     place = np.repeat(np.arange(len(first)), size)
     rows: Ints = first[place] + np.arange(len(place)) - cuts[place]

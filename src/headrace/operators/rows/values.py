@@ -9,10 +9,10 @@ from typing import TypeAlias
 import numpy as np
 import polars as pl
 
-from headrace.model.expressions.expression import columns
+from headrace.model.expressions.expression import columns, conjunction, conjuncts
 from headrace.model.row_pattern import Fold, Lookup, RowPattern
 from headrace.model.schema import HIDDEN
-from headrace.operators.arrays import Array, Ints
+from headrace.operators.arrays import Array, Flags, Ints
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.windows.aggregates import Aggregates
 from headrace.operators.windows.slices import fold_slices
@@ -35,6 +35,27 @@ class Stretch:
 StretchOf: TypeAlias = Callable[[str | None], Stretch]
 
 
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Rows in an order, of which only what is read is put into it: the places of the rows; None if they are in it."""
+
+    rows: pl.DataFrame
+    order: Ints | None = None
+
+    def places(self, numbers: Ints) -> Ints:
+        """Return where the rows with these numbers in the order are."""
+        return numbers if self.order is None else self.order[numbers]
+
+    def column(self, name: str) -> Array:
+        """Return a column in order."""
+        values = self.rows[name].to_numpy()
+        return values if self.order is None else values[self.order]
+
+    def all_of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return columns that were computed of the rows, in order."""
+        return rows if self.order is None else rows[self.order]
+
+
 class Values:
     """Computes lookups and folds for many places of sorted rows at once."""
 
@@ -43,12 +64,13 @@ class Values:
         self._folds = [(fold.variable, Aggregates((), (fold.call,))) for fold in folds]
         self.names = frozenset([lookup.name for lookup in lookups] + [fold.call.name for fold in folds])
 
-    def read(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def read(self, rows: Sorted) -> Sorted:
         """Add what lookups are of, once for all places."""
-        return rows.with_columns(compile_expr(lookup.of).alias(lookup.name) for lookup in self._lookups)
+        added = (compile_expr(lookup.of).alias(lookup.name) for lookup in self._lookups)
+        return Sorted(rows.rows.with_columns(added), rows.order)
 
     def columns(
-        self, rows: pl.DataFrame, stretch: StretchOf, current: Ints, only: frozenset[str] | None = None
+        self, rows: Sorted, stretch: StretchOf, current: Ints, only: frozenset[str] | None = None
     ) -> list[pl.Series]:
         """Return the values at the places; `stretch` says which rows a variable has there."""
         found: list[pl.Series] = []
@@ -56,7 +78,7 @@ class Values:
             if only is None or lookup.name in only:
                 before = lookup.place == "prev"
                 at = current - lookup.offset if before else stretch(lookup.variable).place(lookup)
-                found.append(_gather(rows[lookup.name], at))
+                found.append(_gather(rows, lookup.name, at))
         for variable, aggregates in self._folds:
             if only is None or aggregates.calls[0].name in only:
                 found.append(_folded(aggregates, rows, stretch(variable)))
@@ -64,24 +86,52 @@ class Values:
 
 
 class Conditions:
-    """The conditions of the variables of a pattern."""
+    """The conditions of the variables of a pattern.
+
+    The terms of a condition that read nothing but the row itself are tested once for all rows.
+    """
 
     def __init__(self, pattern: RowPattern) -> None:
         self._values = Values(pattern.lookups, pattern.folds)
-        self._conditions = [
-            (compile_predicate(variable.condition), columns(variable.condition) & self._values.names)
-            for variable in pattern.variables
-        ]
-        self._read = [sorted(columns(variable.condition) - self._values.names) for variable in pattern.variables]
+        self._own: list[pl.Expr | None] = []
+        self._others: list[pl.Expr | None] = []
+        self._needed: list[frozenset[str]] = []
+        self._read: list[list[str]] = []
+        for variable in pattern.variables:
+            terms = conjuncts(variable.condition)
+            own = conjunction(tuple(term for term in terms if not columns(term) & self._values.names))
+            others = conjunction(tuple(term for term in terms if columns(term) & self._values.names))
+            read = frozenset() if others is None else columns(others)
+            self._own.append(None if own is None else compile_predicate(own))
+            self._others.append(None if others is None else compile_predicate(others))
+            self._needed.append(read & self._values.names)
+            self._read.append(sorted(read - self._values.names))
 
-    def read(self, rows: pl.DataFrame) -> pl.DataFrame:
-        return self._values.read(rows)
+    @property
+    def are_plain(self) -> bool:
+        """Return whether no condition reads anything but the row that it tests."""
+        return not any(self._needed)
 
-    def test(self, number: int, rows: pl.DataFrame, stretch: StretchOf, current: Ints) -> Array:
-        """Return for each place whether the current row satisfies the condition of a variable."""
-        condition, needed = self._conditions[number]
-        own = rows.select(pl.int_range(pl.len()).alias("__row"), *self._read[number])[current]
-        frame = own.with_columns(self._values.columns(rows, stretch, current, needed)) if needed else own
+    def fits(self, rows: pl.DataFrame) -> list[Flags]:
+        """Return for each variable which rows satisfy the terms that read nothing else."""
+        tests = {str(i): own for i, own in enumerate(self._own) if own is not None}
+        wide = rows.with_columns(own.alias(f"__fits{name}") for name, own in tests.items())
+        every = np.ones(rows.height, bool)
+        return [wide[f"__fits{i}"].to_numpy() if str(i) in tests else every for i in range(len(self._own))]
+
+    def read(self, rows: pl.DataFrame) -> Sorted:
+        return self._values.read(Sorted(rows))
+
+    def has_others(self, number: int) -> bool:
+        """Return whether the condition of a variable has terms that read something else."""
+        return self._others[number] is not None
+
+    def test(self, number: int, rows: Sorted, stretch: StretchOf, current: Ints) -> Array:
+        """Return for each place whether the current row satisfies the other terms of the condition of a variable."""
+        condition = self._others[number]
+        assert condition is not None
+        own = rows.rows.select(pl.int_range(pl.len()).alias("__row"), *self._read[number])[current]
+        frame = own.with_columns(self._values.columns(rows, stretch, current, self._needed[number]))
         return frame.with_columns(condition.alias("__holds"))["__holds"].to_numpy()
 
 
@@ -90,15 +140,14 @@ def visible(rows: pl.DataFrame) -> list[str]:
     return [name for name in rows.columns if name not in HIDDEN]
 
 
-def _gather(column: pl.Series, at: Ints) -> pl.Series:
-    taken = column.gather(np.maximum(at, 0))
+def _gather(rows: Sorted, name: str, at: Ints) -> pl.Series:
+    taken = rows.rows[name].gather(rows.places(np.maximum(at, 0)))
     if (at >= 0).all():
         return taken
-    kept = pl.select(pl.when(pl.Series(at >= 0)).then(taken)).to_series()
-    return kept.alias(column.name)
+    return pl.select(pl.when(pl.Series(at >= 0)).then(taken)).to_series().alias(name)
 
 
-def _folded(aggregates: Aggregates, rows: pl.DataFrame, stretch: Stretch) -> pl.Series:
+def _folded(aggregates: Aggregates, rows: Sorted, stretch: Stretch) -> pl.Series:
     """Return an aggregate of each stretch; of none it is NULL, and a count is 0."""
     call = aggregates.calls[0]
     some = stretch.count > 0
@@ -106,7 +155,8 @@ def _folded(aggregates: Aggregates, rows: pl.DataFrame, stretch: Stretch) -> pl.
     if not some.any():
         return pl.Series(call.name, [default] * len(some), dtype=call.type.polars)
     starts, stops = stretch.first[some], (stretch.first + stretch.count)[some]
-    values = aggregates.finals(fold_slices(aggregates, aggregates.read(rows), starts, stops)).to_series()
+    read = rows.all_of(aggregates.read(rows.rows))
+    values = aggregates.finals(fold_slices(aggregates, read, starts, stops)).to_series()
     if some.all():
         return values.alias(call.name)
     filled = values.gather(np.maximum(np.cumsum(some) - 1, 0))

@@ -43,6 +43,10 @@ class Slots:
             else:
                 self._slots.pop(slot, None)
 
+    def clear(self) -> None:
+        """Drop all rows."""
+        self._slots = {}
+
     def remove(self, pattern: Pattern) -> int:
         """Drop rows that match; returns how many."""
         before = len(self)
