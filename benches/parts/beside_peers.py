@@ -162,7 +162,7 @@ class Size:
 
 
 #: The same sizes for all benches of peers.
-QUICK, MEDIUM, LARGE, FULL = Size(6, 50_000), Size(8, 250_000), Size(8, 1_000_000), Size(20, 250_000)
+QUICK, MEDIUM, LARGE, FULL = Size(6, 50_000), Size(8, 250_000), Size(4, 2_000_000), Size(20, 250_000)
 #: The heap of Flink's JVM if its state, all of which is there, does not fit into as much as the others get.
 FLINK_MEMORY = {LARGE: "10g"}
 
