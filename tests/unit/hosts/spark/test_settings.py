@@ -1,4 +1,5 @@
 import os
+import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.hosts.spark.hashing import partition_of, spread
+from headrace.hosts.spark.starting.scratch import private_folders
 from headrace.hosts.spark.starting.settings import (
     ANYWHERE,
     NEEDED,
@@ -41,6 +43,20 @@ def test_paths_of_sockets_are_short_whatever_the_temporary_directory(
     assert chosen_settings({}, is_local=True)["spark.python.unix.domain.socket.dir"] == "/tmp"
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert chosen_settings({}, is_local=True)["spark.python.unix.domain.socket.enabled"] == "false"
+
+
+def test_paths_of_sockets_are_in_lower_case_because_spark_tells_workers_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("Temporary", "temporary"):
+        short = Path("/tmp") / f"{name}-{os.getpid()}"
+        short.mkdir()
+        try:
+            monkeypatch.setattr(tempfile, "tempdir", str(short))
+            is_same = os.path.exists(str(short).lower())  # on a file system that does not tell case apart
+            chosen = chosen_settings({}, is_local=True) | private_folders({})
+            folder = chosen["spark.python.unix.domain.socket.dir"]
+            assert folder.startswith(str(short)) if is_same else folder == "/tmp"
+        finally:
+            shutil.rmtree(short)
 
 
 @pytest.mark.parametrize("setting", [*NEEDED, *ANYWHERE, *ONE_MACHINE], ids=lambda setting: setting.name)

@@ -20,7 +20,7 @@ from headrace.errors import HostFault
 from headrace.storage.owner import OWNER_FILE, Ownership
 from headrace.storage.temporary import OLD
 
-#: The longest path of a socket on macOS, without the name that Spark gives it.
+#: The longest path of a socket on macOS (Linux allows 107 bytes), without the name that Spark gives it.
 _LONGEST = 103 - len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 _PREFIX = "headrace-spark-"  # not the name of a temporary checkpoint
 _NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
@@ -31,9 +31,19 @@ def private_folders(environ: Mapping[str, str]) -> dict[str, str]:
     """Make a folder that only this user can open and that ends with this process; return settings of Spark."""
     folder = private_folder()
     chosen = {} if environ.get("SPARK_LOCAL_DIRS") else {"spark.local.dir": folder}
-    if len(folder) <= _LONGEST:
+    if fits_sockets(folder):
         chosen["spark.python.unix.domain.socket.dir"] = folder
     return chosen
+
+
+def fits_sockets(folder: str) -> bool:
+    """Return whether Spark's processes can speak through sockets in a folder.
+
+    Their paths must be short. Spark tells workers the path in lower case, which must be the same folder.
+    """
+    with suppress(OSError):
+        return len(os.fsencode(folder)) <= _LONGEST and os.path.samefile(folder, folder.lower())
+    return False
 
 
 def private_folder() -> str:

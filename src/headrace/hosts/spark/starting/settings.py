@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.errors import HostFault
+from headrace.hosts.spark.starting.scratch import fits_sockets
 
 #: If this variable is set, the terminal shows tracebacks and Spark's log.
 DEBUG = "HEADRACE_DEBUG"
@@ -30,9 +31,6 @@ LOCAL_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystem
 _ARENAS_VARIABLE = "MALLOC_ARENA_MAX"
 _ARENAS, _FEW_ARENAS = f"spark.executorEnv.{_ARENAS_VARIABLE}", "2"
 _SOCKETS, _SOCKET_FOLDER = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
-
-#: The longest path of a Unix socket (macOS; Linux allows 107 bytes), and what Spark adds to the directory.
-_LONGEST_SOCKET, _SOCKET_NAME = 103, len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +168,9 @@ def check_needed(given: Mapping[str, str]) -> None:
 
 
 def _sockets() -> dict[str, str]:
-    """Return whether Java and Python speak through Unix sockets, and where these are; their paths must be short."""
+    """Return whether Java and Python speak through Unix sockets, and where these are."""
     for directory in (tempfile.gettempdir(), "/tmp"):
-        if len(directory) + _SOCKET_NAME <= _LONGEST_SOCKET and os.access(directory, os.W_OK):
+        if fits_sockets(directory) and os.access(directory, os.W_OK):
             return {_SOCKETS: "true", _SOCKET_FOLDER: directory}
     return {_SOCKETS: "false"}
 
