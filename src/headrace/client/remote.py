@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
 import http.client
 import json
 import os
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
+from headrace.client.values import reader
 from headrace.client.wire import Wire, error_of
 from headrace.errors import HeadraceError, HostFault, NotSupported
 from headrace.model.outcome import Listing, Message, Outcome, Started
@@ -279,41 +278,11 @@ def _events(response: Any) -> Iterator[str]:
 
 def _rows(batch: dict[str, Any]) -> list[dict[str, Any]]:
     names = [column["name"] for column in batch["columns"]]
-    read = [_READ.get(column["type"], _same) for column in batch["columns"]]
+    read = [reader(column["type"]) for column in batch["columns"]]
     return [
         {name: None if value is None else take(value) for name, take, value in zip(names, read, row, strict=True)}
         for row in batch["rows"]
     ]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _timestamp(text: str) -> Any:
-    try:
-        return datetime.datetime.fromisoformat(text).replace(tzinfo=None)
-    except ValueError:
-        return text  # beyond the years that Python knows
-
-
-def _date(text: str) -> Any:
-    try:
-        return datetime.date.fromisoformat(text)
-    except ValueError:
-        return text
-
-
-#: How values of each type are read.
-_READ: dict[str, Callable[[Any], Any]] = {
-    "TIMESTAMP": _timestamp,
-    "DATE": _date,
-    "INTERVAL": lambda value: datetime.timedelta(microseconds=value),
-    "BINARY": base64.b64decode,
-    "DOUBLE": float,
-    "FLOAT": float,
-    "BIGINT": int,
-}
 
 
 def _quoted(name: str) -> str:

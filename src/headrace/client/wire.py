@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
 import http.client
 import json
+import math
 import socket
 import ssl
 from collections.abc import Mapping
@@ -42,7 +45,7 @@ class Wire:
         sent = {"Authorization": f"Bearer {self._token}", "Connection": "close", **(headers or {})}
         data = None
         if body is not None:
-            data = json.dumps(body, default=_plain).encode()
+            data = json_of(body)
             sent["Content-Type"] = "application/json"
         try:
             connection.request(method, f"{self._prefix}{API}{path}", data, sent)
@@ -119,5 +122,27 @@ def _text_in(body: Any) -> str | None:
     return body.get("text") if isinstance(body, dict) else None
 
 
+def json_of(body: Any) -> bytes:
+    """Return values of Python as JSON; NaN and infinities, which it does not have, are strings."""
+    try:
+        return json.dumps(body, default=_plain, allow_nan=False).encode()
+    except ValueError:
+        return json.dumps(_with_words(body), default=_plain).encode()
+
+
+def _with_words(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: _with_words(item) for key, item in value.items()}
+    return [_with_words(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _plain(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    match value:
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode()
+        case datetime.timedelta():
+            return value // datetime.timedelta(microseconds=1)
+        case _:
+            return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import math
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,45 @@ def test_a_wrong_row_is_refused(session: Session | RemoteSession) -> None:
         session.push("bids", [{"prise": 1}])
     with pytest.raises(SourceFault, match="row 0"):
         session.push("bids", [{"price": "much"}])
+
+
+TYPED = """
+CREATE STREAM typed (n INT, x DOUBLE, f FLOAT, b BINARY, i INTERVAL, d DECIMAL(10, 2), big BIGINT, at TIMESTAMP,
+  day DATE, xs ARRAY<DOUBLE>, m MAP<INT, DOUBLE>, s STRUCT<x: DOUBLE, at: TIMESTAMP, d: DECIMAL(5, 1),
+  many: ARRAY<BIGINT>>) TIMESTAMP INTERNAL FROM MEMORY;
+CREATE QUERY same AS SELECT * FROM typed INTO MEMORY;
+"""
+NAN, AT = float("nan"), datetime.datetime(2026, 1, 2, 3, 4, 5, 600)  # noqa: DTZ001
+TYPED_ROWS: list[dict[str, Any]] = [
+    {
+        "n": 1, "x": NAN, "f": float("-inf"), "b": b"\x00\xff", "i": datetime.timedelta(seconds=1.5),
+        "d": Decimal("1.50"), "big": 2**62, "at": AT, "day": AT.date(), "xs": [NAN, None, math.inf, 1.5],
+        "m": {1: NAN, 2: -math.inf}, "s": {"x": NAN, "at": AT, "d": Decimal("2.5"), "many": [2**62, None]},
+    },
+    {"n": 2, "x": math.inf, "f": 1.5, "xs": [], "m": {}, "s": {"x": None, "at": None, "d": None, "many": None}},
+    {"n": 3, "x": 0.5},
+]  # fmt: skip
+
+
+def test_values_of_every_type_come_back_as_they_were_pushed(session: Session | RemoteSession) -> None:
+    session.execute(TYPED)
+    session.push("typed", TYPED_ROWS)
+    settle(session, lambda: len(session.results("same")) == 3)
+    names = list(TYPED_ROWS[0])
+    expected = repr([{name: row.get(name) for name in names} for row in TYPED_ROWS])
+    assert repr(sorted(session.results("same"), key=lambda row: row["n"])) == expected
+    if isinstance(session, RemoteSession):
+        followed = session.follow("same", after="first")
+        assert repr(sorted(next(followed).rows, key=lambda row: row["n"])) == expected
+        followed.close()  # type: ignore[attr-defined]
+
+
+def test_a_text_is_no_number_unless_it_is_one_that_json_lacks(session: Session | RemoteSession) -> None:
+    for wrong in ("nan", "1.5", "inf"):
+        with pytest.raises(SourceFault):
+            session.push("bids", [{"price": wrong}])
+    with pytest.raises(SourceFault):
+        session.push("bids", [{"item": "NaN"}])
 
 
 def test_a_query_is_stopped_and_started(session: Session | RemoteSession) -> None:

@@ -109,8 +109,8 @@ export function linesOf(rows: Row[], { x, y, series }: Drawing): { times: number
     const name = series === null ? "" : String(row.cells[series]);
     const line = points.get(name) ?? new Map<number, number | null>();
     points.set(name, line);
-    const value = row.cells[y];
-    line.set(time, value === null || value === undefined ? null : Number(value));
+    const value = Number(row.cells[y] ?? NaN); // "NaN" and "Infinity" are texts, and have no place on an axis
+    line.set(time, Number.isFinite(value) ? value : null);
   }
   const sorted = [...times].sort((a, b) => a - b);
   const lines = new Map<string, (number | null)[]>();

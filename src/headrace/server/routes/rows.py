@@ -10,6 +10,7 @@ import msgspec
 from headrace.server.problems import Fault
 from headrace.server.route import Call
 from headrace.server.routes.definitions import stream_named
+from headrace.server.values import with_numbers
 from headrace.server.views.statements import PushAnswer
 
 
@@ -19,7 +20,7 @@ def push(call: Call) -> Future[PushAnswer]:
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > 200:
         raise Fault(400, "an Idempotency-Key has at most 200 characters")
-    given: list[dict[str, Any]] = call.body
+    given = with_numbers(call.body, known.schema)
 
     def run() -> PushAnswer:
         before = service.session.push(known.name, given, key=key)
