@@ -22,7 +22,7 @@ from headrace.connectors.kafka.publishing import PUBLISHED_STAGING, PublishingSi
 from headrace.connectors.kafka.sink import check_kafka_sink, publishers_of
 from headrace.connectors.kafka.source import KafkaSource, check_kafka
 from headrace.connectors.memory import MemorySink, check_memory_sink
-from headrace.connectors.options import check_names, near, require
+from headrace.connectors.options import check_names, flag, near, require
 from headrace.connectors.postgres.sink import PostgresSink, check_postgres_sink
 from headrace.connectors.secrets import resolved, with_secrets
 from headrace.connectors.shelf import ShelfSink, check_shelf
@@ -84,6 +84,15 @@ def make_sink(query: str, connector: Connector, schema: Schema, checkpoint: Path
     if isinstance(sink, PublishingSink):
         sink.reference = connector  # tasks find the secrets themselves
     return sink
+
+
+def is_by_key(connector: Connector) -> bool:
+    """Return whether a sink holds one row for each key, and reads in a column what happened to it."""
+    match connector.kind:
+        case "KAFKA":
+            return flag(connector.options, "upsert", default=False)
+        case kind:
+            return kind in ("MEMORY", "POSTGRES") and "key" in connector.options
 
 
 def can_stage(connector: Connector) -> bool:

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import ON_DEMAND, Query, Rule, Stream, Table, Timing
+from headrace.catalog.definitions import ON_DEMAND, Connector, Query, Rule, Stream, Table, Timing
 from headrace.commands.command import AddQuery, TableVersion, UseTree
 from headrace.commands.tables import table_key
-from headrace.connectors import check_sink, read_table
+from headrace.connectors import check_sink, is_by_key, read_table
 from headrace.engine.statistics import VertexStatistics
-from headrace.errors import NameFault, Span
+from headrace.errors import NameFault, NotSupported, Span
 from headrace.graph.demand import on_demand
 from headrace.graph.explain import explain_graph
 from headrace.graph.graph import Graph, VertexId
@@ -30,6 +30,7 @@ from headrace.language.syntax.names import Name
 from headrace.language.syntax.rules import CreateRule
 from headrace.language.syntax.statements import Detection, Select
 from headrace.model.action import Reaction
+from headrace.model.changelog import CHANGE
 from headrace.model.events.growth import growing
 from headrace.model.page import Page
 from headrace.model.streams import Side, base_stream, side_stream
@@ -43,6 +44,7 @@ from headrace.plan.binding.event import bind_detection
 from headrace.plan.binding.pace import late_of
 from headrace.plan.binding.rule import BoundRule, bind_rule
 from headrace.plan.binding.size import check_plan
+from headrace.plan.changelogs import hidden_change
 from headrace.plan.explain import explain as explain_plan
 from headrace.plan.nodes import Detect, Filter, Limit, Node, Project, Scan
 from headrace.plan.traversal import transform
@@ -157,6 +159,7 @@ def command_for(
 ) -> AddQuery:
     """Check the sinks and the Python code of a query or rule, and return the command that starts it."""
     for sink in query.sinks:
+        _check_change(sink, plan)
         check_sink(query.name, sink, query.schema)
     if ON_DEMAND in query.options:
         choose_grid = no_grid  # tuples wait where they lie by key
@@ -175,6 +178,17 @@ def command_for(
         reaction=reaction,
         tables=_versions(plan, catalog),
     )
+
+
+def _check_change(sink: Connector, plan: Node) -> None:
+    """Refuse a table by key that would take a column of the user for the one that says what happened to a row."""
+    renamed = hidden_change(plan) if is_by_key(sink) else None
+    if renamed is not None:
+        raise NotSupported(
+            f"{sink.kind}: a table by key reads in the column {CHANGE!r} what happened to a row, but here that is in "
+            f"{renamed!r}, because the query has a column {CHANGE!r} of its own",
+            hint="give yours another name, such as kind; or leave the key out: then every change is a result",
+        )
 
 
 def _versions(plan: Node, catalog: Catalog) -> tuple[TableVersion, ...]:

@@ -155,13 +155,14 @@ class _Outer:
                 return replace_inputs(node, (self.changed(node.input),))
             case nodes.Join(kind="left" | "right" | "full") if self._is_last(node):
                 return structs.replace(node, change=_CHANGE)
-            case nodes.Join():
+            case nodes.Join(kind=kind):
+                last = "write it last, FROM a JOIN c ON ... LEFT JOIN b ON ...; or " if kind == "inner" else "write "
                 raise NotSupported(
                     "only the last join of a changelog can be LEFT, RIGHT or FULL: rows that are taken back cannot be "
                     "joined further",
                     span=self.span,
-                    hint="write a window after each stream, such as [RANGE 1 HOUR]: then a row without a partner is "
-                    "final",
+                    hint=f"{last}a window after each stream, such as [RANGE 1 HOUR], and no EMIT CHANGES: then a row "
+                    "without a partner is final",
                 )
             case _:
                 self.refused()
