@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import msgspec
 
-from headrace.analysis.forecast.admission import admit
+from headrace.analysis.forecast.admission import admit, admit_by_results, is_starved
 from headrace.analysis.forecast.facts import Facts
 from headrace.analysis.forecast.from_graph import model
 from headrace.analysis.forecast.network import Network, faster
 from headrace.analysis.forecast.solver import forecast
-from headrace.analysis.forecast.verification import verify
+from headrace.analysis.forecast.verification import MEASURES, Measure, verify
 from headrace.commands.command import AddQuery
 from headrace.errors import Refused, Span
 from headrace.graph.graph import merge
@@ -23,15 +23,16 @@ from headrace.session.forecast import declared_rate
 def check_admission(new: AddQuery, running: Mapping[str, AddQuery], facts: Facts, speed: float, span: Span) -> None:
     """Raise if a MUST promise would not hold with a new query; only possible if the rates of all streams are known."""
     queries = {**running, new.query: new}
-    promises = {name: _of_load(query.qos) for name, query in queries.items()}
-    if not any(
-        promise is not None and promise.is_must for qos in promises.values() for promise in (qos.latency, qos.memory)
-    ):
-        return
-    network = _network(queries, facts, speed)
+    promises = {name: query.qos for name, query in queries.items()}
+    strict = {measure for measure in MEASURES if any(_must(qos, measure) for qos in promises.values())}
+    network = _network(queries, facts, speed) if strict else None
     if network is None:
         return
-    verdict = admit(network, new.query, promises.pop(new.query), promises)
+    if strict == {"throughput"}:
+        verdict = admit_by_results(network, new.query, promises)
+    else:
+        others = {name: _of_load(qos) for name, qos in promises.items() if name != new.query}
+        verdict = admit(network, new.query, _of_load(new.qos), others)
     if not verdict.admitted:
         raise Refused(
             verdict.reason,
@@ -55,8 +56,10 @@ def check_altered(
     network = _network({**running, altered.query: altered}, facts, speed)
     if network is None:
         return
-    for check in verify(forecast(network), altered.query, _of_load(altered.qos)):
-        if check.measure in changed and check.promise.is_must and not check.holds:
+    predicted = forecast(network)
+    for check in verify(predicted, altered.query, altered.qos):
+        is_broken = is_starved(check, predicted) if check.measure == "throughput" else not check.holds
+        if check.measure in changed and check.promise.is_must and is_broken:
             raise Refused(
                 f"{altered.query} would break the {check.measure} that it promises",
                 span=spans.get(check.measure),
@@ -72,6 +75,11 @@ def _network(queries: Mapping[str, AddQuery], facts: Facts, speed: float) -> Net
     return None if any(name in modeled.assumed for name in streams) else faster(modeled.network, speed)
 
 
+def _must(qos: Qos, measure: Measure) -> bool:
+    promise = qos.promise(measure)
+    return promise is not None and promise.is_must
+
+
 def _of_load(qos: Qos) -> Qos:
-    """Return the promises that more work can break; throughput depends on the streams."""
+    """Return the promises that more work can break; a processor that has time gives all results that there are."""
     return msgspec.structs.replace(qos, throughput=None)

@@ -10,13 +10,13 @@ from headrace.analysis.forecast.facts import kind_of
 from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, SetPromises
 from headrace.commands.shedders_in_force import parts_of, share_of_each, unsheddable
-from headrace.errors import NameFault, QueryError, Span, TypeFault
+from headrace.errors import NameFault, NotSupported, QueryError, Span, TypeFault
 from headrace.graph.losses import creating_arcs
 from headrace.graph.naming import Names
 from headrace.language.names import did_you_mean
 from headrace.language.read.options import NONE
 from headrace.language.syntax.statements import AlterPromises
-from headrace.model.qos import OPTIONS, Qos, qos_of
+from headrace.model.qos import OPTIONS, Metric, Qos, qos_of
 from headrace.model.schema import WEIGHT
 from headrace.operators.specs import Scan
 
@@ -77,6 +77,18 @@ def check_promises(qos: Qos, streams: Iterable[Stream], spans: Mapping[str, Span
             span=spans.get("shed"),
             hint="shed by a number, or RANDOM",
         )
+
+
+def check_on_demand(qos: Qos, spans: Mapping[str, Span]) -> None:
+    """Raise if a query whose results wait until somebody asks promises when they come."""
+    measures: tuple[Metric, ...] = ("latency", "throughput", "smoothness")
+    for measure in measures:
+        if qos.promise(measure) is not None:
+            raise NotSupported(
+                f"a query on demand cannot promise a {measure}: its results wait until somebody asks",
+                span=spans.get(measure),
+                hint="leave the promise out, or ON DEMAND",
+            )
 
 
 def check_shed_share(share: float, query: AddQuery, span: Span) -> None:

@@ -57,7 +57,7 @@ from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.parcels import buckets_said, explain_splits, move, read_count, show_parcels
 from headrace.session.parcels import said as moves_said
 from headrace.session.plans import explain_local, migrate, said, set_plan
-from headrace.session.promises import check_promises, unshed_places
+from headrace.session.promises import check_on_demand, check_promises, unshed_places
 from headrace.session.proposals import decide, show_proposals
 from headrace.session.raising import raise_by_hand
 from headrace.session.replacing import Kept, compare, replaced_by, with_state
@@ -247,7 +247,7 @@ class Statements:
         if running is not None:
             query, plan = with_state(query, plan, transaction, grid)
         if statement.on_demand is not None:
-            _check_on_demand(statement, query)
+            check_on_demand(query.qos, statement.option_spans)
         command = command_for(query, plan, transaction.catalog, choose_grid=grid)
         if early[0]:
             check_early(query.name, command.graph, early[1])
@@ -615,16 +615,6 @@ class Statements:
     @property
     def _statistics(self) -> Statistics:
         return self._deployment.delivery.statistics
-
-
-def _check_on_demand(statement: statements.CreateQuery, query: Query) -> None:
-    """Refuse a promise about results that wait until somebody asks."""
-    if query.qos.latency is not None:
-        raise NotSupported(
-            "a query on demand cannot promise a latency: its results wait until somebody asks",
-            span=statement.option_spans.get("latency"),
-            hint="leave the promise out, or ON DEMAND",
-        )
 
 
 def _warn(statement: statements.CreateQuery | statements.Select, transaction: Transaction) -> None:

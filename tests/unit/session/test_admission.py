@@ -50,6 +50,27 @@ def test_force_and_promises_that_need_not_hold_are_admitted(promises):
         assert len(session._running().queries) == 1
 
 
+def test_a_query_whose_load_would_break_a_throughput_is_refused():
+    with Session(host="local") as session:
+        session.execute(CALM + WILD + create("q", "calm", "throughput '5/s' MUST"))
+        with pytest.raises(Refused, match=r"greedy would raise the load .* breaks the promised throughput of q"):
+            session.execute(create("greedy", "wild", "priority 1"))
+        session.execute(create("greedy", "wild", "force"))
+        session.execute("ALTER QUERY q SET (throughput NONE)")
+        with pytest.raises(Refused, match="q would break the throughput that it promises"):
+            session.execute("ALTER QUERY q SET (throughput '5/s' MUST)")
+        session.execute("ALTER QUERY q SET (throughput '5/s')")
+        session.execute("ALTER QUERY q SET (force, throughput '5/s' MUST)")
+
+
+def test_a_throughput_is_admitted_if_there_is_too_little_input_for_it_or_enough_time():
+    with Session(host="local") as session:
+        session.execute(CALM + create("q", "calm", "throughput '1000000/s' MUST"))
+        session.execute(create("r", "calm", "throughput '5/s' MUST"))
+        session.execute("ALTER QUERY r SET (throughput '1000000/s' MUST)")
+        assert len(session._running().queries) == 2
+
+
 def test_where_rates_are_not_known_nothing_is_refused():
     with Session(host="local") as session:
         session.execute("CREATE STREAM s (k INT) FROM MEMORY;" + create("q", "s", "latency '1 us' MUST"))

@@ -172,5 +172,9 @@ def test_only_queries_on_demand_can_be_asked() -> None:
             session.execute(f"CREATE QUERY p ON DEMAND KEEP 0 AS {COUNTED}")
         with pytest.raises(NotSupported, match="cannot promise a latency"):
             session.execute(f"CREATE QUERY p WITH (latency '1 s') ON DEMAND AS {COUNTED}")
+        with pytest.raises(NotSupported, match="cannot promise a throughput"):
+            session.execute(f"CREATE QUERY p WITH (throughput '5/s') ON DEMAND AS {COUNTED}")
         session.execute(f"CREATE QUERY p ON DEMAND KEEP 5 AS {COUNTED}")
+        with pytest.raises(NotSupported, match="cannot promise a latency"):
+            session.execute("ALTER QUERY p SET (latency '1 s')")
         assert "ON DEMAND" in str(session.execute("DESCRIBE p"))

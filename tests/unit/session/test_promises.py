@@ -200,3 +200,19 @@ def test_an_error_that_comes_after_the_plan_is_said_not_to_scale() -> None:
         assert "not scaled up" in told(session, "ALTER QUERY n SET (error 0.2)")
         assert "not scaled up" not in told(session, "ALTER QUERY n SET (error NONE)")
         assert "not scaled up" not in told(session, "ALTER QUERY m SET (error 0.2)")
+
+
+def test_a_second_percentile_is_the_promise_of_a_query_on_the_results():
+    with Session(host="local") as session:
+        session.execute(
+            "CREATE STREAM b (k INT) TIMESTAMP INTERNAL FROM MEMORY;"
+            "CREATE QUERY q WITH (latency p99 '2 s' MUST) AS SELECT k FROM b WHERE k > 1 INTO MEMORY;"
+            "CREATE QUERY median WITH (latency p50 '1 s') AS SELECT * FROM q INTO MEMORY"
+        )
+        session.push("b", [{"k": k} for k in range(4)])
+        while session.deployment.step():
+            pass
+        first, second = session._running().queries
+        assert {v.id for v in second.graph.vertices[:-1]} == {v.id for v in first.graph.vertices[:-1]}
+        observed = session.deployment.control.latest.queries
+        assert all(observed[query].latency is not None for query in ("q", "median"))

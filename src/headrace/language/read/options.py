@@ -75,8 +75,7 @@ def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Opti
                 hint=did_you_mean(key, known, otherwise=otherwise),
             )
         if key in options:
-            hint = "a query has one latency, such as latency p99 '2 s' MUST" if key == "latency" else None
-            raise SyntaxFault(f"option {key!r} is given twice", span=name.span, hint=hint)
+            raise _twice(name, key)
         start = reader.position
         options.update(_option(reader, name, removable))
         spans[key] = (
@@ -87,6 +86,17 @@ def _options(reader: Reader, known: tuple[str, ...], *, removable: bool) -> Opti
         if reader.word() != ")":
             reader.expect(",")
     return Options(options, spans)
+
+
+def _twice(name: Name, key: str) -> SyntaxFault:
+    if key != "latency":
+        return SyntaxFault(f"option {key!r} is given twice", span=name.span, hint="give it once")
+    return SyntaxFault(
+        "a query promises one latency: the mean, or one percentile",
+        span=name.span,
+        hint="keep the stricter one, such as latency p99 '2 s' MUST; a query on its results can promise the other: "
+        "CREATE QUERY name WITH (latency p50 '1 s') AS SELECT * FROM query INTO MEMORY",
+    )
 
 
 def _option(reader: Reader, name: Name, removable: bool) -> dict[str, Option]:
