@@ -32,7 +32,7 @@ WINDOWS_PER_TUPLE: Final = 10_000
 PADDED_LENGTH: Final = 1_000_000
 #: Values that sequence gives; of more it gives NULL.
 SEQUENCE: Final = 100_000
-#: Characters or elements to which `repeat` and the steps of an aggregate let a value grow; NULL takes its place.
+#: Characters or elements, with those of elements, to which functions let a value grow; NULL takes its place.
 GROWN_TEXT: Final = 10_000_000
 GROWN_ARRAY: Final = 1_000_000
 #: Rows that INSERT ... SELECT may leave in a table of an aggregate in SQL.

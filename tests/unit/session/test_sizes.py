@@ -167,3 +167,55 @@ def test_an_aggregate_in_sql_that_doubles_its_rows_takes_no_more_memory_than_the
         else:
             session.drain(60)
             assert session.results("q") == [{"n": None}]
+
+
+def nested(first: str, step: str, times: int, last: str) -> str:
+    text = first
+    for _ in range(times):
+        text = f"SELECT {step} AS a FROM ({text})"
+    return f"SELECT {last} AS n FROM ({text})"
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [
+        (nested("SELECT t AS a FROM s", "a || a", 40, "length(a)"), None),
+        (nested("SELECT t AS a FROM s", "hex(replace(a, '7', '77'))", 40, "length(a)"), None),
+        (nested("SELECT array(v) AS a FROM s", "flatten(array(a, a))", 40, "size(a)"), None),
+        (nested("SELECT map(1, array(t)) AS a FROM s", "map(1, flatten(array(a[1], a[1])))", 40, "size(a[1])"), None),
+        (nested("SELECT t AS a FROM s", "a || a", 20, "length(a)"), 2**20),
+        ("SELECT size(transform(sequence(v, 100000), x -> sequence(v, 100000))) AS n FROM s", None),
+        ("SELECT size(transform(sequence(1, 100000), x -> sequence(1, 100000))) AS n FROM s", None),
+        ("SELECT size(transform(sequence(v, 100000), x -> repeat(t, 1000000))) AS n FROM s", None),
+        ("SELECT size(zip_with(sequence(v, 9000), sequence(v, 9000), (x, y) -> sequence(x, 9000))) AS n FROM s", None),
+        ("SELECT size(transform(sequence(v, 500), x -> transform(sequence(v, 500), y -> sequence(y, 500)))) AS n"
+         " FROM s", None),
+        ("SELECT size(flatten(transform(sequence(v, 99), x -> sequence(v, 9999)))) AS n FROM s", 99 * 9999),
+        ("SELECT aggregate(sequence(v, 40), v, (a, x) -> a + size(sequence(v, 100000))) AS n FROM s", 4_000_001),
+    ],
+)  # fmt: skip
+def test_values_that_multiply_are_null_beyond_a_limit(select: str, expected: int | None) -> None:
+    with Session(host="local") as session:
+        session.execute("CREATE STREAM s (v INT, t STRING) FROM MEMORY")
+        session.execute(f"CREATE QUERY q AS {select} INTO MEMORY")
+        session.push("s", [{"v": 1, "t": "7"}, {"v": None, "t": None}])
+        session.drain()
+        assert [row["n"] for row in session.results("q")] in ([expected, None], [expected, expected])
+
+
+def test_elements_that_are_taken_a_few_at_a_time_are_those_of_their_rows() -> None:
+    with Session(host="local") as session:
+        session.execute("CREATE STREAM s (v INT, xs ARRAY<INT>) FROM MEMORY")
+        session.execute(
+            "CREATE QUERY q AS SELECT v, transform(xs, x -> size(sequence(1, x + v))) AS n,"
+            " filter(xs, x -> size(sequence(1, x)) > 2) AS long, exists(xs, x -> size(sequence(1, x)) = v) AS found"
+            " FROM s INTO MEMORY"
+        )
+        rows = [{"v": v, "xs": None if v == 7 else [v % 5 + x for x in range(1, v % 9 + 1)]} for v in range(1, 40)]
+        session.push("s", rows)
+        session.drain()
+        for row, found in zip(rows, sorted(session.results("q"), key=lambda row: row["v"]), strict=True):
+            xs, v = row["xs"], row["v"]
+            assert found["n"] == (None if xs is None else [x + v for x in xs])
+            assert found["long"] == (None if xs is None else [x for x in xs if x > 2])
+            assert found["found"] == (None if xs is None else v in xs)

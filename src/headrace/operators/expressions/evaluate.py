@@ -15,6 +15,7 @@ from headrace.model.types import DataType, DecimalType, Type, is_nested
 from headrace.operators.expressions.kernels import DECIMALS, KERNELS, REPEATING, Arguments, constant, convert
 from headrace.operators.expressions.kernels.arguments import Value
 from headrace.operators.expressions.kernels.higher import kernels
+from headrace.operators.expressions.kernels.sizes import with_limit
 from headrace.operators.expressions.user_functions import compile_call
 
 
@@ -70,7 +71,7 @@ def _call(call: Call) -> pl.Expr:
     kernel = exact or KERNELS.get(call.function) or _HIGHER[call.function]
     compiled = tuple(compile_expr(arg) for arg in call.args)
     if call.function not in REPEATING or not any(columns(arg) and not isinstance(arg, Column) for arg in call.args):
-        return kernel(Arguments(call, compiled))
+        return with_limit(call, kernel(Arguments(call, compiled)))
     # The kernel reads an argument more than once, and the library would compute it as often, at every level of nesting
     # again. The fields of a struct are computed once.
     fields = {
@@ -79,11 +80,12 @@ def _call(call: Call) -> pl.Expr:
         if columns(arg)
     }
     bound = tuple(pl.field(f"a{i}") if f"a{i}" in fields else column for i, column in enumerate(compiled))
-    return (
+    computed = (
         pl.struct(list(fields.values()))
         .struct.with_fields(kernel(Arguments(call, bound)).alias("result"))
         .struct.field("result")
     )
+    return with_limit(call, computed)
 
 
 def _case(expr: Case) -> pl.Expr:

@@ -13,13 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.model.expressions.expression import Lambda, columns
-from headrace.model.limits import GROWN_ARRAY, GROWN_TEXT
+from headrace.model.expressions.expression import Call, Lambda, Literal, columns, walk
+from headrace.model.limits import GROWN_ARRAY, GROWN_TEXT, SEQUENCE
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
+from headrace.operators.expressions.kernels.sizes import limited, sizes
 
 #: Computes the body of a lambda over a frame that has its parameters and the columns that it reads.
 Body: TypeAlias = Callable[[Lambda, pl.DataFrame], pl.Series]
 Counts: TypeAlias = npt.NDArray[np.int64]
+#: Functions that make a large value of small ones.
+_MAKING = ("sequence", "repeat", "lpad", "rpad")
 
 
 def kernels(body: Body) -> dict[str, Kernel]:
@@ -34,7 +37,8 @@ def kernels(body: Body) -> dict[str, Kernel]:
 
             def apply(held: pl.Series) -> pl.Series:
                 frame = held.struct.unnest()
-                return work(args, _Rows(body, [frame[f"->{i}"] for i in plain], frame.select(read)))
+                page = _Rows(body, [frame[f"->{i}"] for i in plain], frame.select(read))
+                return page.unless_too_large(work(args, page))
 
             return pl.struct(named).map_batches(apply, return_dtype=args.call.type.polars, is_elementwise=True)
 
@@ -58,11 +62,48 @@ class _Rows:
 
     def __init__(self, body: Body, values: Sequence[pl.Series], read: pl.DataFrame) -> None:
         self._body, self.values, self._read = body, values, read
+        self._is_too_large = np.zeros(len(values[0]), np.bool_)
 
-    def compute(self, function: Lambda, rows: Counts, *params: pl.Series) -> pl.Series:
+    def step(self, function: Lambda, rows: Counts, *params: pl.Series) -> pl.Series:
         """Return the body for each of these rows, given the parameters beside them."""
         named = [values.alias(param.name) for param, values in zip(function.params, params, strict=False)]
         return self._body(function, self._read[rows].hstack(named) if self._read.width else pl.DataFrame(named))
+
+    def compute(self, function: Lambda, rows: Counts, *params: pl.Series) -> pl.Series:
+        """Return the same for all elements of the rows; a few at a time if they are large, up to a limit of each row.
+
+        What such a function reads or makes, such as a sequence, would be there for all elements at once.
+        """
+        weights = np.cumsum(self._weights(function)[rows])
+        if not len(rows) or weights[-1] <= GROWN_ARRAY:
+            return self.step(function, rows, *params)
+        held = np.zeros(len(self._is_too_large), np.int64)
+        found: list[pl.Series] = []
+        for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(weights // GROWN_ARRAY)) + 1):
+            if not self._is_too_large[rows[part]].all():
+                values = self.step(function, rows[part], *(given[part] for given in params))
+                np.add.at(held, rows[part], sizes(values))
+                self._is_too_large |= held > GROWN_ARRAY
+            else:
+                values = pl.Series([None], dtype=function.type.polars).new_from_index(0, len(part))
+            found.append(values)
+        return pl.concat(found)
+
+    def unless_too_large(self, values: pl.Series) -> pl.Series:
+        """Return NULL for rows whose elements became too large."""
+        if not self._is_too_large.any():
+            return values
+        return pl.select(pl.when(pl.Series(~self._is_too_large)).then(values)).to_series()
+
+    def _weights(self, function: Lambda) -> Counts:
+        """Return for each row about how much is there for each of its elements while the function is computed."""
+        parts = list(walk(function.body))
+        made = SEQUENCE * any(isinstance(part, Call) and part.function in _MAKING for part in parts)
+        written = sum(len(str(part.value)) for part in parts if isinstance(part, Literal)) * GROWN_ARRAY // GROWN_TEXT
+        own = np.full(len(self._is_too_large), made + written, np.int64)
+        for name in columns(function):
+            own += sizes(self._read[name])
+        return own
 
 
 class _Elements:
@@ -141,25 +182,13 @@ def _aggregate(args: Arguments, rows: _Rows) -> pl.Series:
     before = np.cumsum(elements.lengths) - elements.lengths
     for step in range(int(elements.lengths.max(initial=0))):
         longer = np.flatnonzero(elements.lengths > step)
-        taken = rows.compute(merge, longer, result[longer], elements.values[before[longer] + step])
+        taken = rows.step(merge, longer, result[longer], elements.values[before[longer] + step])
         place = np.arange(len(result))
         place[longer] = len(result) + np.arange(len(longer))
-        result = _limited(pl.concat([result, taken.alias(result.name)])[place])
+        result = limited(pl.concat([result, taken.alias(result.name)])[place])
     if len(args) == 4:
-        result = rows.compute(_lambda(args, 3), np.arange(len(result)), result)
+        result = rows.step(_lambda(args, 3), np.arange(len(result)), result)
     return elements.unless_missing(result)
-
-
-def _limited(values: pl.Series) -> pl.Series:
-    """Return values with NULL for those that have grown too long: the next steps would double them again."""
-    match values.dtype:
-        case pl.String():
-            is_short = values.str.len_bytes() <= GROWN_TEXT
-        case pl.List():
-            is_short = values.list.len() <= GROWN_ARRAY
-        case _:
-            return values
-    return values if is_short.all() else pl.select(pl.when(is_short).then(values)).to_series()
 
 
 def _zip_with(args: Arguments, rows: _Rows) -> pl.Series:
