@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import count
 
@@ -50,6 +51,20 @@ def query_of(statement: Insert, catalog: Catalog) -> CreateQuery:
     new = _named(free, select, sink, statement)
     _check_columns(new, statement, targets, catalog)
     return new
+
+
+def goes_on_note(sink: Sink | None, catalog: Catalog) -> str:
+    """Return what to say of the queries of INSERT if their sink is dropped or replaced: they go on into the old one."""
+    if sink is None:
+        return ""
+    numbered = re.compile(rf"into_{re.escape(sink.name)}(_\d+)?", re.IGNORECASE)
+    names = [
+        query.name
+        for query in catalog.queries()
+        if numbered.fullmatch(query.name)
+        and any(part in (sink.connector, own_part(sink.connector, "query", query.name)) for part in query.sinks)
+    ]
+    return "".join(f"; {name} goes on as before (DROP QUERY {name} ends it)" for name in names)
 
 
 def _sink(statement: Insert, catalog: Catalog) -> Sink:

@@ -31,7 +31,7 @@ from headrace.plan import nodes
 from headrace.plan.binding.rule import BoundRule
 from headrace.plan.traversal import walk
 from headrace.session.compile import command_for, plan_event, plan_rule, rule_statement
-from headrace.session.inserting import own_part
+from headrace.session.inserting import goes_on_note, own_part
 from headrace.session.outcome import Message, format_warnings
 from headrace.session.secrets import check_secrets, check_webhook, rule_secret_warnings, secret_warnings
 from headrace.session.stints import bound_late
@@ -120,7 +120,8 @@ def create_sink(statement: rules.CreateSink, transaction: Transaction) -> None:
     check_secrets(statement.connector)
     sink = Sink(statement.name.text, define_connector(statement.connector), statement.columns)
     note = format_warnings(secret_warnings(statement.connector))
-    transaction.define(sink, statement, f"sink {sink.name}", note)
+    going_on = goes_on_note(transaction.catalog.sink(sink.name), transaction.catalog)
+    transaction.define(sink, statement, f"sink {sink.name}", going_on + note)
 
 
 def declare_event(statement: rules.DeclareEvent, transaction: Transaction) -> None:

@@ -9,7 +9,18 @@ from typing import TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import RAISED, Aggregate, Definition, Function, Query, Rule, Sink, Stream, Table
+from headrace.catalog.definitions import (
+    ON_DEMAND,
+    RAISED,
+    Aggregate,
+    Definition,
+    Function,
+    Query,
+    Rule,
+    Sink,
+    Stream,
+    Table,
+)
 from headrace.catalog.journal import Entry
 from headrace.commands import settings
 from headrace.commands.command import AddQuery, Command, DropQuery, Set, Steer, incarnated
@@ -25,8 +36,9 @@ from headrace.model.patterns.feedback import Intent
 from headrace.model.qos import format_qos
 from headrace.model.time import BEGIN, END
 from headrace.session.alter import setting_of
+from headrace.session.inserting import goes_on_note
 from headrace.session.outcome import Message, Outcome, Started
-from headrace.session.promises import check_shed_share, promises_of, unscaled_note, unshed_note
+from headrace.session.promises import check_on_demand, check_shed_share, promises_of, unscaled_note, unshed_note
 from headrace.session.stints import start_query, stop_query
 
 Create: TypeAlias = (
@@ -189,6 +201,9 @@ class Transaction:
         """Change the promises of a query."""
         query = self.altered(statement.query)
         command = promises_of(statement, query)
+        definition = self.catalog.get(query.query)
+        if isinstance(definition, Query) and ON_DEMAND in definition.options:
+            check_on_demand(command.qos, statement.option_spans)
         self.send(command)
         if query.query in self.running:
             self.running[query.query] = msgspec.structs.replace(query, qos=command.qos)
@@ -199,7 +214,7 @@ class Transaction:
     def drop(self, statement: statements.Drop) -> None:
         """Delete a definition, and stop it if it is a running query or rule."""
         name = statement.name.text
-        known, kind = self.catalog.get(name), self._dropped_kind(statement)
+        known, kind, note = self.catalog.get(name), self._dropped_kind(statement), ""
         if kind in ("QUERY", "RULE") and known is None and not self.catalog.has_rule(name) and self._is_deployed(name):
             removed = name  # an unnamed SELECT, or a crash came between the catalog and the command log
         elif statement.if_exists and not self._exists(name, kind):
@@ -208,6 +223,7 @@ class Transaction:
         else:
             gone = self.catalog.remove(name, kind, span=statement.name.span)
             removed = gone.name
+            note = goes_on_note(gone, self.catalog) if isinstance(gone, Sink) else ""
             self.entries.append(Entry(statement.text))
             if isinstance(gone, Rule):
                 self._drop_inline(gone)
@@ -216,7 +232,7 @@ class Transaction:
         if kind in ("QUERY", "RULE") and self._is_deployed(removed):  # a view is not
             self.running.pop(removed, None)
             self.send(DropQuery(removed))
-        self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped"))
+        self.outcomes.append(lambda: Message(f"{statement.kind.lower()} {removed} dropped{note}"))
 
     def _drop_inline(self, rule: Rule) -> None:
         """Drop the event of a rule that has no name of its own, unless something else reads it."""

@@ -82,3 +82,21 @@ def test_a_filesystem_table_that_is_monitored_is_a_stream(tmp_path: Path) -> Non
         )
         session.drain()
         assert session.results("q") == [{"n": 1}]
+
+
+def test_a_sink_that_is_dropped_or_replaced_names_the_queries_that_go_on(tmp_path: Path) -> None:
+    def said(text: str) -> list[str]:
+        return [outcome.text for outcome in session.execute(text) if isinstance(outcome, Message)]
+
+    with Session(host="local") as session:
+        session.execute(STREAM + f"CREATE SINK out INTO FILES (path '{tmp_path}/a'); CREATE SINK kept INTO MEMORY;")
+        session.execute("INSERT INTO out SELECT n FROM s WHERE n > 1; INSERT INTO kept SELECT n FROM s;")
+        note = "into_out goes on as before (DROP QUERY into_out ends it)"
+        assert said(f"CREATE OR REPLACE SINK out INTO FILES (path '{tmp_path}/b')") == [f"sink out created; {note}"]
+        assert session.execute("INSERT INTO out SELECT n FROM s WHERE n > 1") == [Started("into_out_2")]
+        assert said("DROP SINK out") == ["sink out dropped; " + note.replace("into_out", "into_out_2")]
+        assert said("DROP QUERY into_kept; DROP SINK kept") == ["query into_kept dropped", "sink kept dropped"]
+        push(session, 1, 2)
+        session.drain()
+    for folder, query in (("a", "into_out"), ("b", "into_out_2")):
+        assert pl.read_parquet(tmp_path / folder / f"query={query}" / "*.parquet")["n"].to_list() == [2]

@@ -144,7 +144,12 @@ def read_sink(reader: Reader, offset: int, or_replace: bool) -> CreateSink:
     name = reader.name("the sink's name")
     hint = "CREATE SINK alarms INTO FILES (path 'out/alarms')"
     if reader.word() in ("FROM", "AS"):
-        hint = "write CREATE QUERY name AS SELECT * FROM stream INTO KAFKA (bootstrap 'host:9092', topic 'out')"
+        into = f"INTO KAFKA (bootstrap 'host:9092', topic '{name.text}')"
+        select = "SELECT ..." if reader.word() == "AS" else "SELECT * FROM stream"
+        hint = (
+            f"write CREATE QUERY {name.text} AS {select} {into}; or, for several queries, CREATE SINK {name.text} "
+            f"{into} and INSERT INTO {name.text} {select}"
+        )
     reader.expect("INTO", hint=hint)
     return CreateSink(reader.text, offset, name, read_connector(reader), or_replace, if_not_exists)
 
