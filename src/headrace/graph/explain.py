@@ -27,7 +27,7 @@ def _lines(half: Graph, names: Names, notes: Mapping[VertexId, str]) -> list[str
     before: tuple[VertexId, ...] = ()
     for vertex in half:
         if isinstance(vertex.spec, Receive):
-            text = f"{vertex.spec.describe()} <- {names[vertex.spec.origin]}"
+            text = f"{names.readable(vertex.spec.describe(), vertex.spec.origin)} <- {names[vertex.spec.origin]}"
         else:
             text = names.full(vertex.id)
             if vertex.inputs and vertex.inputs != before:

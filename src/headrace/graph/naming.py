@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping
 from headrace.graph.feedback import tapped
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.place import origin_of
+from headrace.model.expressions.own_names import meanings_of, rank_text, readable, window_label
 from headrace.model.streams import exchange_of, is_exchange_stream, origin_of_scan
-from headrace.operators.specs import Output, Receive, Scan
+from headrace.operators.specs import Output, Over, Project, Rank, Receive, Scan, WindowOver
+from headrace.operators.text import calls_text
 
 #: No name is longer, in characters.
 LONGEST_NAME = 60
 #: No list of streams within a name is longer.
 _LONGEST_INPUT = 24
+_OVERS = (Over, WindowOver)
 
 
 class Names(Mapping[VertexId, str]):
@@ -28,7 +31,8 @@ class Names(Mapping[VertexId, str]):
 
     def __init__(self, graph: Graph) -> None:
         streams = _streams(graph)
-        self._phrases = _phrases(graph, streams)
+        self._meanings = _meanings(graph)
+        self._phrases = _phrases(graph, streams, self._meanings)
         short = {vertex: shorten(phrase) for vertex, phrase in self._phrases.items()}
         origins = {vertex: f" of {shorten('+'.join(names), LONGEST_NAME // 2)}" for vertex, names in streams.items()}
         readers = {vertex: f" ({shorten(names, LONGEST_NAME // 2)})" for vertex, names in _queries(graph).items()}
@@ -59,6 +63,11 @@ class Names(Mapping[VertexId, str]):
     def _shortened(self) -> dict[VertexId, str]:
         suffixes = self._suffixes.items()
         return {name: shorten(self._phrases[name], LONGEST_NAME - len(suffix)) + suffix for name, suffix in suffixes}
+
+    def readable(self, text: str, vertex: VertexId) -> str:
+        """Return a text about what a vertex gives, without names that only Headrace knows."""
+        known = self._meanings.get(vertex) or self._meanings.get(origin_of_scan(vertex) or vertex)
+        return readable(text, known or {})
 
     def full(self, vertex: VertexId) -> str:
         """Return the name of a vertex without any abbreviation."""
@@ -91,10 +100,36 @@ def _streams(graph: Graph) -> dict[VertexId, tuple[str, ...]]:
     return streams
 
 
-def _phrases(graph: Graph, streams: Mapping[VertexId, tuple[str, ...]]) -> dict[VertexId, str]:
+def _phrases(
+    graph: Graph, streams: Mapping[VertexId, tuple[str, ...]], meanings: Mapping[VertexId, Mapping[str, str]]
+) -> dict[VertexId, str]:
     """Let each spec describe itself, with the streams behind each of its inputs."""
     inputs = {vertex: shorten("+".join(names), _LONGEST_INPUT) for vertex, names in streams.items()}
-    return {vertex.id: vertex.spec.describe([inputs[origin] for origin in vertex.inputs]) for vertex in graph}
+    phrases: dict[VertexId, str] = {}
+    for vertex in graph:
+        known = {name: text for origin in vertex.inputs for name, text in meanings[origin].items()}
+        phrase = readable(vertex.spec.describe([inputs[origin] for origin in vertex.inputs]), known)
+        label = window_label(call.name for call in vertex.spec.calls) if isinstance(vertex.spec, _OVERS) else ""
+        phrases[vertex.id] = f"{phrase} ({label})" if label else phrase
+    return phrases
+
+
+def _meanings(graph: Graph) -> dict[VertexId, dict[str, str]]:
+    """Return what the columns of each vertex hold that have no name of a user."""
+    meanings: dict[VertexId, dict[str, str]] = {}
+    for vertex in graph:
+        known = {name: text for origin in vertex.inputs for name, text in meanings[origin].items()}
+        match vertex.spec:
+            case Project(columns=columns):
+                known |= meanings_of(columns, known)
+            case Over(calls=calls) | WindowOver(calls=calls) if label := window_label(call.name for call in calls):
+                known |= {call.name: f"{readable(calls_text((call,)), known)} OVER {label}" for call in calls}
+            case Rank(by=by, order=order, function=function, name=name):
+                known[name] = rank_text(function, by, order, known)
+            case _:
+                pass
+        meanings[vertex.id] = known
+    return meanings
 
 
 def _queries(graph: Graph) -> dict[VertexId, str]:

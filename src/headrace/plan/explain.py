@@ -8,6 +8,7 @@ import msgspec
 
 from headrace.model.events.text import format_context, format_event
 from headrace.model.expressions.expression import Call, Column, Expr, substitute
+from headrace.model.expressions.own_names import meanings_of, rank_text, readable, window_label
 from headrace.model.expressions.text import format_columns, format_expr, format_name
 from headrace.model.rank import format_order
 from headrace.model.row_pattern import Fold, Lookup
@@ -27,13 +28,30 @@ from headrace.model.window import (
     Window,
 )
 from headrace.plan import nodes
-from headrace.plan.nodes import Node
-from headrace.plan.traversal import outline
+from headrace.plan.nodes import Node, inputs
 
 
 def explain(node: Node) -> str:
     """Draw the plan as a tree, one line a node, inputs indented below it."""
-    return "\n".join("  " * depth + describe(part) for depth, part in outline(node))
+    return "\n".join(_lines(node, 0)[0])
+
+
+def _lines(node: Node, depth: int) -> tuple[list[str], dict[str, str]]:
+    """Return the lines of a plan, and what its columns hold that have no name of a user."""
+    below = [_lines(child, depth + 1) for child in inputs(node)]
+    known = {name: text for _, names in below for name, text in names.items()}
+    lines = ["  " * depth + readable(describe(node), known), *(line for part, _ in below for line in part)]
+    match node:
+        case nodes.Project(columns=columns):
+            known |= meanings_of(columns, known)
+        case nodes.Over(calls=calls) | nodes.WindowOver(calls=calls) if label := window_label(c.name for c in calls):
+            lines[0] += f" ({label})"
+            known |= {call.name: f"{readable(_call(call), known)} OVER {label}" for call in calls}
+        case nodes.Rank(by=by, order=order, function=function, name=name):
+            known[name] = rank_text(function, by, order, known)
+        case _:
+            pass
+    return lines, known
 
 
 def as_json(node: Node) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+import headrace
 from headrace.model.expressions.expression import Call, Column, Literal
 from headrace.model.schema import Schema
 from headrace.model.time import DAY, MINUTE, SECOND
@@ -104,3 +105,16 @@ def test_a_plan_comes_back_from_its_json() -> None:
 )
 def test_a_window_prints_as_it_is_written(window: Window, text: str) -> None:
     assert format_window(window) == text
+
+
+def test_a_call_with_over_is_shown_as_what_it_computes() -> None:
+    with headrace.Session(host="local") as session:
+        session.execute("CREATE STREAM s (at TIMESTAMP, a INT, b INT) TIMESTAMP BY at FROM MEMORY")
+        shown = session.explain(
+            "SELECT a, sum(a + b) OVER (PARTITION BY a ORDER BY at) - lag(b) OVER (ORDER BY at) AS c FROM s;"
+            "SELECT a, b FROM s [RANGE 1 MINUTE] QUALIFY rank() OVER (PARTITION BY a ORDER BY b) < 3"
+        )
+    assert "$" not in shown
+    assert "Project a, sum(a + b) OVER w0 - CASE WHEN count(*) OVER w1 = 2 THEN first(b) OVER w1 END AS c" in shown
+    assert "Over sum(a + b) PARTITION BY a RANGE UNBOUNDED PRECEDING (w0)" in shown
+    assert "Filter rank() OVER (PARTITION BY a ORDER BY b) < 3" in shown
