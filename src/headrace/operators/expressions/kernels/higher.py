@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from headrace.model.expressions.expression import Call, Lambda, Literal, columns, walk
+from headrace.model.expressions.expression import Call, Cast, Column, Expr, Lambda, Literal, columns, walk
 from headrace.model.limits import GROWN_ARRAY, GROWN_TEXT, SEQUENCE
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
 from headrace.operators.expressions.kernels.sizes import limited, sizes
@@ -21,8 +21,10 @@ from headrace.operators.expressions.kernels.sizes import limited, sizes
 #: Computes the body of a lambda over a frame that has its parameters and the columns that it reads.
 Body: TypeAlias = Callable[[Lambda, pl.DataFrame], pl.Series]
 Counts: TypeAlias = npt.NDArray[np.int64]
-#: Functions that make a large value of small ones.
-_MAKING = ("sequence", "repeat", "lpad", "rpad")
+#: So many characters of a text count as one element.
+_BYTES = GROWN_TEXT // GROWN_ARRAY
+#: Texts that are filled to this length are short.
+_SHORT = 100
 
 
 def kernels(body: Body) -> dict[str, Kernel]:
@@ -74,7 +76,7 @@ class _Rows:
 
         What such a function reads or makes, such as a sequence, would be there for all elements at once.
         """
-        weights = np.cumsum(self._weights(function)[rows])
+        weights = np.cumsum(self._weights(function, rows, params))
         if not len(rows) or weights[-1] <= GROWN_ARRAY:
             return self.step(function, rows, *params)
         held = np.zeros(len(self._is_too_large), np.int64)
@@ -95,15 +97,45 @@ class _Rows:
             return values
         return pl.select(pl.when(pl.Series(~self._is_too_large)).then(values)).to_series()
 
-    def _weights(self, function: Lambda) -> Counts:
-        """Return for each row about how much is there for each of its elements while the function is computed."""
-        parts = list(walk(function.body))
-        made = SEQUENCE * any(isinstance(part, Call) and part.function in _MAKING for part in parts)
-        written = sum(len(str(part.value)) for part in parts if isinstance(part, Literal)) * GROWN_ARRAY // GROWN_TEXT
-        own = np.full(len(self._is_too_large), made + written, np.int64)
+    def _weights(self, function: Lambda, rows: Counts, params: Sequence[pl.Series]) -> Counts:
+        """Return about how much there is for each element, in elements, while the function is computed."""
+        read = np.zeros(len(self._is_too_large), np.int64)
         for name in columns(function):
-            own += sizes(self._read[name])
-        return own
+            read += sizes(self._read[name])
+        weights = read[rows]
+        inner = {id(part) for nested in walk(function.body) if isinstance(nested, Lambda) for part in walk(nested)}
+        for part in walk(function.body):
+            match part:
+                case Literal(value=str(text)):
+                    weights += len(text) // _BYTES
+                case Call(function="lpad" | "rpad", args=(_, Literal(value=int(length)), *_)) if length <= _SHORT:
+                    weights += 1
+                case Call(function="sequence" | "repeat" | "lpad" | "rpad") if id(part) in inner:
+                    weights += SEQUENCE  # for each of many
+                case Call(function="repeat", args=(_, Literal(value=int(times)))):
+                    repeated = read[rows] + 1
+                    for values in params:
+                        repeated += sizes(values)
+                    weights += np.minimum(repeated * max(0, times), GROWN_ARRAY)
+                case Call(function="sequence", args=(first, last, *_)) if _is_counted(first, last):
+                    ends = [self.step(Lambda(function.params, end, end.type), rows, *params) for end in (first, last)]
+                    steps = (ends[1].cast(pl.Int64) - ends[0].cast(pl.Int64)).abs().fill_null(0).to_numpy()
+                    weights += np.where(steps < SEQUENCE, steps, 0)
+                case Call(function="sequence" | "repeat" | "lpad" | "rpad"):
+                    weights += SEQUENCE
+                case _:
+                    pass
+        return weights
+
+
+def _is_counted(*ends: Expr) -> bool:
+    """Return whether the length of a sequence of integers can be computed before it: its ends are plain enough."""
+    plain = (
+        isinstance(part, Literal | Cast | Column) or (isinstance(part, Call) and part.type.is_numeric)
+        for end in ends
+        for part in walk(end)
+    )
+    return all(end.type.is_integer for end in ends) and all(plain)
 
 
 class _Elements:
