@@ -25,6 +25,8 @@ from headrace.worker.wire import Kind, ParcelCounts, Row, Stage
 
 #: The tuples of so many parcels are reported for each route, those with most.
 MOST_COUNTED = 512
+#: The size of a page of rows with lists, about.
+MOST_BYTES = 2 << 20
 
 
 class Router:
@@ -103,7 +105,7 @@ class Router:
             return
         rows = frames[0] if len(frames) == 1 else pl.concat(frames)
         for buckets, part in self._divide(name, rows, self._routes[name]):
-            for piece in part.iter_slices(self._page):
+            for piece in part.iter_slices(_rows_of_a_page(part, self._page)):
                 payload = Page(piece).encode()
                 for bucket in buckets:
                     yield Row(bucket, Kind.PAGE, name, self._next_part(), piece.height, payload)
@@ -179,6 +181,13 @@ class Router:
         if dealer is None:
             return None, places_of(hashes, table)
         return dealer.send((hashes % np.uint64(len(table))).astype(np.int64))
+
+
+def _rows_of_a_page(rows: pl.DataFrame, most: int) -> int:
+    """Return how many rows a page gets; of rows with long lists fewer, because large buffers are slow to get."""
+    if not any(dtype.is_nested() for dtype in rows.dtypes):
+        return most
+    return max(1, min(most, MOST_BYTES * rows.height // max(1, int(rows.estimated_size()))))
 
 
 def _deal(rows: pl.DataFrame, at: GridPort, buckets: Sequence[int]) -> Iterator[tuple[tuple[int, ...], pl.DataFrame]]:

@@ -1,8 +1,8 @@
 """Runs of rows in a tree by the hash of their group, so that no merge handles more than one node.
 
-New rows go to the root. A node with many rows hands them down to its children, by the next bits of the hash; how much
-is handed down is paid for by what was added. Rows of one group merge wherever they meet; they may be in a node and in
-those above it.
+New rows go to the root. When the state is asked for, a node with many rows hands them down to its children, by the next
+bits of the hash; how much is handed down is paid for by what was added. Rows of one group merge wherever they meet;
+they may be in a node and in those above it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class RunTree:
         self._debt = 0  # rows handed down before they were paid for
         self._owed = 0  # rows written anew before they were paid for
         self._full: set[str] | None = None  # nodes with many rows; None if that must be found out
+        self._largest: int | None = None  # so many rows of the size of those that were added last are many
         self._nodes = {prefix: self._node(prefix)}
 
     def append(self, rows: pl.DataFrame) -> None:
@@ -48,20 +49,27 @@ class RunTree:
         self._owed = max(0, self._owed - rows.height)
         for node in self._nodes.values():
             self._owed = self._owed or node.write_thin()
-        if not self._by or not rows.height:
+        if self._by and rows.height:
+            self._largest = max(1, min(LARGEST, LARGEST_BYTES * rows.height // max(1, int(rows.estimated_size()))))
+            self._debt -= _CREDIT * rows.height
+
+    def _balance(self) -> None:
+        """Hand down rows of nodes with many of them, as far as rows that were added have paid for it.
+
+        What expires in the micro-batch in which it came is not handed down.
+        """
+        if self._largest is None:
             return
-        largest = max(1, min(LARGEST, LARGEST_BYTES * rows.height // max(1, int(rows.estimated_size()))))
         if self._full is None:
-            self._full = {name for name, node in self._nodes.items() if _is_full(node, largest)}
-        self._debt -= _CREDIT * rows.height
-        if _is_full(self._nodes[self._prefix], largest):
+            self._full = {name for name, node in self._nodes.items() if _is_full(node, self._largest)}
+        if _is_full(self._nodes[self._prefix], self._largest):
             self._full.add(self._prefix)
         while self._full and self._debt <= 0:
             name = min(self._full, key=lambda name: (name.count(_CHILD), name))  # those above feed those below
             self._full.discard(name)
             if name in self._nodes:
-                self._hand_down(name, largest)
-        self._debt = max(0, self._debt)
+                self._hand_down(name, self._largest)
+        self._debt, self._largest = max(0, self._debt), None
 
     def least(self) -> int:
         """Return the smallest value of the order column; END if there are no rows."""
@@ -90,6 +98,7 @@ class RunTree:
 
     def state(self) -> dict[str, pl.DataFrame]:
         """Return all chunks by name; a chunk that is the same object has not changed."""
+        self._balance()
         return {name: chunk for node in self._nodes.values() for name, chunk in node.state().items()}
 
     def restore(self, state: Mapping[str, pl.DataFrame]) -> None:
@@ -103,7 +112,7 @@ class RunTree:
         for name, chunks in parts.items():
             self._nodes[name].restore(chunks)
         self.horizon = max(node.horizon for node in self._nodes.values())
-        self._debt, self._full = 0, None
+        self._debt, self._full, self._largest = 0, None, None
 
     def __len__(self) -> int:
         return sum(map(len, self._nodes.values()))

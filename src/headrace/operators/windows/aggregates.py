@@ -29,6 +29,8 @@ from headrace.operators.windows.parts import Part, Split, distinct, gathered, va
 from headrace.operators.windows.sketches import approximate_count_distinct, approximate_percentile
 from headrace.operators.windows.user_aggregates import UserAggregate, load
 
+#: Lists with so many values in a row, on average, are long.
+_LONG = 16
 #: GroupKeys of a group: the output name of each and the expression that computes it.
 GroupKeys: TypeAlias = tuple[tuple[str, Expr], ...]
 
@@ -97,11 +99,20 @@ class Aggregates:
 
     def merge(self, partials: pl.DataFrame, by: Sequence[str], *extra: pl.Expr) -> pl.DataFrame:
         """Return partials of partials, one row per different value of `by`."""
+        if not extra and self._are_apart(partials, by):
+            return partials.select(*by, *(part.name for part in self.parts))
         frame = grouped(partials, by, [*(part.merge.alias(part.name) for part in self.parts), *extra])
         work = {part.name: part.merged for part in self.parts if part.merged}
         return (
             frame.with_columns(function(frame[name]).alias(name) for name, function in work.items()) if work else frame
         )
+
+    def _are_apart(self, partials: pl.DataFrame, by: Sequence[str]) -> bool:
+        """Return whether no two partials belong together, if they are long lists, which would be copied for nothing."""
+        if not by or not partials.height or not all(part.gathers for part in self.parts):
+            return False
+        values = sum(int(partials[part.name].list.len().sum() or 0) for part in self.parts)
+        return values >= _LONG * partials.height and partials.group_by(by).len().height == partials.height
 
     def newest(self, partials: pl.DataFrame) -> int:
         """Return the greatest `__seq` that partials remember; -1 if they remember none."""
@@ -252,7 +263,7 @@ def _folded(call: AggregateCall, present: str, columns: Sequence[str]) -> Split:
     """Keep the values of tuples that count, and their times; run the steps of an aggregate in SQL at the end."""
     names = [f"{present}_{column}_kept" for column in (TS, *columns)]
     parts = tuple(
-        Part(name, pl.col(column).filter(pl.col(present)), gathered(name))
+        Part(name, pl.col(column).filter(pl.col(present)), gathered(name), gathers=True)
         for name, column in zip(names, (TS, *columns), strict=True)
     )
     fold, type_ = call.fold, call.type

@@ -15,7 +15,16 @@ import numpy as np
 
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, columns
 from headrace.model.expressions.expression import Literal as Constant
-from headrace.model.fold import Fold, FoldDelete, FoldExists, FoldInsert, FoldReturn, FoldStep, FoldUpdate
+from headrace.model.fold import (
+    Fold,
+    FoldDelete,
+    FoldExists,
+    FoldInsert,
+    FoldReturn,
+    FoldStep,
+    FoldTable,
+    FoldUpdate,
+)
 from headrace.model.schema import Field
 from headrace.model.types import DataType, Type
 from headrace.operators.arrays import Array
@@ -40,6 +49,8 @@ class FoldVectors:
     last: Callable[..., list[Any]] | None
     #: Of each table with any number of rows: its place among the tables, and how many rows a step may add.
     grows: Mapping[int, int]
+    #: The number of the argument if the one column of the one table is the product of its values so far.
+    product_of: int | None = None
 
 
 class Returned(NamedTuple):
@@ -76,7 +87,19 @@ def vectors_of(fold: Fold, nulls: tuple[bool, ...]) -> FoldVectors | None:
         return None
     names: dict[str, Any] = {**_HELPERS, **writer.constants}
     exec(compile(source, "<aggregate>", "exec"), names)  # our own text: users' names and constants are numbered
-    return FoldVectors(names["first"], names["each"], names.get("last"), writer.grows())
+    return FoldVectors(names["first"], names["each"], names.get("last"), writer.grows(), _product_of(fold))
+
+
+def _product_of(fold: Fold) -> int | None:
+    """Return which argument a fold multiplies, if that is all it does: p = x at first, then p = p * x."""
+    match fold.tables, fold.initialize, fold.iterate:
+        case (
+            (FoldTable(name=table, fields=(Field(name=column, type=Type.DOUBLE),)),),
+            (FoldInsert(values=(Column(name=first, type=Type.DOUBLE),), source=""),),
+            (FoldUpdate(sets=((_, Call(function="*", args=(Column(name=left), Column(name=right)))),), where=None),),
+        ) if fold.has_one_row(table) and not fold.iterate[0].exists and first.startswith("."):
+            return int(first[1:]) if {left, right} == {f"{table}.{column}", first} else None
+    return None
 
 
 class _VectorWriter(FoldWriter):

@@ -58,17 +58,10 @@ def _fold_together(
     values = [_numbers(column) for column in columns]
     given: list[Returned] = []
     with np.errstate(all="ignore"):
-        tables = vectors.first(groups, given, *(column[starts] for column in values))
-        for step in range(1, steps):
-            count = int(having[step])
-            if not all(tables[place].make_room(count, rows) for place, rows in vectors.grows.items()):
-                steps = step  # tables are large: single groups are as fast
-                break
-            before = [table[:count] if isinstance(table, np.ndarray) else table for table in tables]
-            after = vectors.each(count, given, before, *(column[starts[:count] + step] for column in values))
-            for old, new in zip(before, after, strict=True):
-                if new is not old:
-                    old[:] = new
+        if vectors.product_of is None:
+            tables, steps = _stepped(vectors, values, starts, having[:steps], given)
+        else:
+            tables, steps = [_products(values[vectors.product_of], starts)], len(having)
         longer = int(having[steps]) if steps < len(having) else 0
         at_end = _ended(vectors, tables, groups, longer)
     alone = longer if at_end is not None else groups
@@ -81,6 +74,30 @@ def _fold_together(
     places = np.full(len(lengths), -1)
     places[order[:groups]] = np.arange(groups)
     return [results[place] if place >= 0 else [] for place in places.tolist()]
+
+
+def _stepped(
+    vectors: FoldVectors, values: Sequence[Array], starts: Array, having: Array, given: list[Returned]
+) -> tuple[list[Any], int]:
+    """Return the tables after so many steps as are said, or fewer, and how many they were."""
+    tables = vectors.first(len(starts), given, *(column[starts] for column in values))
+    for step in range(1, len(having)):
+        count = int(having[step])
+        if not all(tables[place].make_room(count, rows) for place, rows in vectors.grows.items()):
+            return tables, step  # tables are large: single groups are as fast
+        before = [table[:count] if isinstance(table, np.ndarray) else table for table in tables]
+        after = vectors.each(count, given, before, *(column[starts[:count] + step] for column in values))
+        for old, new in zip(before, after, strict=True):
+            if new is not old:
+                old[:] = new
+    return tables, len(having)
+
+
+def _products(values: Array, starts: Array) -> Array:
+    """Return the product of the values of each group, one after the other; groups are next to each other."""
+    begins = np.sort(starts)
+    products: Array = np.multiply.reduceat(values, begins)[np.searchsorted(begins, starts)]
+    return products
 
 
 def _ended(vectors: FoldVectors, tables: Sequence[Any], groups: int, longer: int) -> list[Returned] | None:
@@ -109,17 +126,26 @@ def _by_group(given: Sequence[Returned], groups: int) -> list[list[Any]]:
 
 def _in_order(columns: list[pl.Series], lengths: Array) -> list[pl.Series]:
     """Return the timestamps and values of groups in the order of time, then of values; they mostly are already."""
-    groups, stamps = np.repeat(np.arange(len(lengths)), lengths), columns[0].to_numpy()
-    same, later = groups[1:] == groups[:-1], np.diff(stamps)
-    if not np.any(same & (later <= 0)):
+    stamps = columns[0].to_numpy()
+    ends = np.cumsum(lengths)
+    unordered = stamps[1:] <= stamps[:-1]
+    unordered[ends[(ends > 0) & (ends <= len(unordered))] - 1] = False  # what follows is of another group
+    places = np.flatnonzero(unordered)
+    if not len(places):
         return columns
-    frame = pl.DataFrame([pl.Series("group", groups), *(col.alias(f"v{i}") for i, col in enumerate(columns))])
-    if np.any(same & (later < 0)):
-        return frame.sort(frame.columns).get_columns()[1:]
-    tied = np.flatnonzero(same & (later == 0))
-    places = np.union1d(tied, tied + 1)  # what has a time in common with a neighbor: only that changes its place
-    sorted_ = frame[places].sort(frame.columns)
-    return [frame[name].scatter(places, sorted_[name]) for name in frame.columns[1:]]
+    if np.any(stamps[places + 1] < stamps[places]):
+        groups = np.repeat(np.arange(len(lengths)), lengths)
+        return _by_content([pl.Series(groups), *columns])
+    places = np.union1d(places, places + 1)  # what has a time in common with a neighbor: only that changes its place
+    own = pl.Series(np.searchsorted(ends, places, side="right"))
+    tied = _by_content([own, *(column.gather(places) for column in columns)])
+    return [columns[0], *(column.scatter(places, new) for column, new in zip(columns[1:], tied[1:], strict=True))]
+
+
+def _by_content(columns: Sequence[pl.Series]) -> list[pl.Series]:
+    """Return columns without the first, in the order of all."""
+    frame = pl.DataFrame([column.alias(str(i)) for i, column in enumerate(columns)])
+    return frame.sort(frame.columns).get_columns()[1:]
 
 
 def nulls_in(columns: Sequence[pl.Series]) -> tuple[bool, ...]:

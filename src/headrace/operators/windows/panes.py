@@ -320,9 +320,8 @@ class _RangeWindows(Operator):
         rows = pl.concat(self._panes.between(first - size, last))
         own = _floor(pl.col(PANE), slide, self._window.offset) + size
         inside = (end > pl.col(PANE)) & end.is_between(first, last)
-        return pl.concat(
-            [rows.with_columns((own - k * slide).alias(_WINDOW_END)).filter(inside) for k in range(overlap)]
-        )
+        spread = (rows.with_columns((own - k * slide).alias(_WINDOW_END)) for k in range(overlap))
+        return pl.concat([_filtered(part, inside) for part in spread])
 
     def _merge_each(self, first: int, last: int) -> pl.DataFrame:
         """Merge window by window, some at a time."""
@@ -574,6 +573,12 @@ def groups_of(keys: GroupKeys, results: pl.DataFrame, window: Range) -> list[Pat
 
 
 _T = TypeVar("_T", int, pl.Expr)
+
+
+def _filtered(rows: pl.DataFrame, condition: pl.Expr) -> pl.DataFrame:
+    """Return the rows for which a condition is true; what they hold, such as long lists, is copied only if it must."""
+    chosen = rows.select(condition).to_series()
+    return rows if chosen.all() else rows.filter(chosen)
 
 
 def _floor(time: _T, length: int, origin: int) -> _T:

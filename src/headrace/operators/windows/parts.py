@@ -23,6 +23,8 @@ class Part:
     #: Says what the part is where many overlapping slices have a faster way than `fold`, and of which column.
     kind: Literal["rows", "count", "sum", "min", "max", "first", "last"] | None = None
     arg: str = ""
+    #: Whether it is a list that `merge` makes of the lists of others: of one alone, the same list.
+    gathers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def distinct(arg: str) -> Part:
 def values(arg: str) -> Part:
     """Keep all values, as a list."""
     name = f"{arg}_values"
-    return Part(name, pl.col(arg).drop_nulls(), gathered(name))
+    return Part(name, pl.col(arg).drop_nulls(), gathered(name), gathers=True)
 
 
 def gathered(name: str) -> pl.Expr:

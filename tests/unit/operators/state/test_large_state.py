@@ -301,6 +301,17 @@ def test_groups_that_leave_spread_runs_and_come_back_count_once(
             assert spread.least() == min((at for at, _ in counts), default=END)
 
 
+@pytest.mark.usefixtures("small_chunks")
+def test_rows_that_expire_in_the_micro_batch_in_which_they_came_are_not_handed_down() -> None:
+    spread = RunTree("r", "at", sums, ["group"])
+    for at in range(5):
+        spread.append(pl.DataFrame({"at": [at] * 50, "group": range(50), "n": [1] * 50}))
+    spread.expire(5)
+    assert not spread.state()
+    spread.append(pl.DataFrame({"at": [5] * 50, "group": range(50), "n": [1] * 50}))
+    assert {name.partition(".")[0] for name in spread.state()} > {"r~0", "r~7"}, "all others are"
+
+
 def test_runs_that_lost_most_rows_are_written_anew_as_rows_are_added() -> None:
     frame = pl.DataFrame({"at": [1] * 7000, "group": range(7000), "n": [1] * 7000})
     spread = RunTree("r", "at", sums, ["group"])

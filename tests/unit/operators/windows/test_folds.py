@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -211,6 +212,38 @@ def test_groups_of_many_rows_and_a_few_long_ones(length: int, keep: str) -> None
     lists = [pl.Series("ts", [list(range(count)) for count in lengths]) for _ in range(2)]
     columns = [lists[0], lists[1].cast(pl.List(pl.Int32))]
     assert list(fold_lists(columns, call.fold, 2)) == list(fold_lists(columns, call.fold, 1000))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "argument"),
+    [
+        ("x", "p * x", 0),
+        ("x", "x * p", 0),
+        ("x", "p * x WHERE x > 1", None),
+        ("x", "p * p", None),
+        ("x", "p + x", None),
+        ("1", "p * x", None),
+        ("2 * x", "p * x", None),
+    ],
+)
+def test_a_product_is_multiplied_in_the_order_of_time(first: str, then: str, argument: int | None) -> None:
+    call, count = defined(
+        f"CREATE AGGREGATE f(x DOUBLE) RETURNS DOUBLE {{ TABLE state(p DOUBLE); INITIALIZE: INSERT INTO state VALUES "
+        f"({first}); ITERATE: UPDATE state SET p = {then}; TERMINATE: INSERT INTO RETURN SELECT p FROM state; }}"
+    )
+    if call.fold is None:  # a built-in aggregate does it
+        assert then == "p + x"
+        return
+    vectors = vectors_of(call.fold, (False,) * count)
+    assert vectors is not None
+    assert vectors.product_of == argument
+    chance = np.random.default_rng(7)
+    lengths = [3, 0, 1, 500, 2, 40]
+    times = pl.Series("ts", [chance.permutation(length).tolist() for length in lengths], pl.List(pl.Int64))
+    values = pl.Series("v", [chance.uniform(-2, 2, length).tolist() for length in lengths], pl.List(pl.Float64))
+    columns = [times, *[values] * count]
+    together, alone = (list(fold_lists(columns, call.fold, least)) for least in (1, 1000))
+    assert together == alone
 
 
 _EXTREMES = ["max", "min"]
