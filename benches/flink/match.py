@@ -2,7 +2,8 @@
 
 `python match.py JOB.json` reads the job: `bids` (a directory), `found` (a directory for the results), `columns` of the
 results, `query`, and `runs`, each with a name and a directory of bids. It prints a JSON line for each run: the seconds
-from the start of the job to its end, and the processor time of this process and its JVM in them.
+from the start of the job to its end, `read`, pairs of seconds and bids that had been read by then, and the processor
+time of this process and its JVM.
 """
 
 import json
@@ -16,6 +17,7 @@ from pyflink.common import Configuration
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from benches.flink import counting
 from benches.parts import processes  # it needs nothing that is not here
 
 _BIDS = """
@@ -29,19 +31,21 @@ _FOUND = "CREATE TABLE found ({columns}) WITH ('connector' = 'filesystem', 'path
 def main(job: dict[str, Any]) -> None:
     """Run all runs in one JVM, one after the other."""
     for run in job["runs"]:
-        environment = _environment(job["parallelism"])
+        port = counting.free_port()
+        environment = _environment(job["parallelism"], port)
         environment.execute_sql(_BIDS.format(path=run["bids"]))
         environment.execute_sql(_FOUND.format(columns=job["columns"], path=run["found"]))
         began, before = time.perf_counter(), processes.all_processes()
-        environment.execute_sql(f"INSERT INTO found {job['query']}").wait()
-        seconds = time.perf_counter() - began
+        took = counting.run(environment, f"INSERT INTO found {job['query']}", port, ["bids"], began)
         ticks = sum(processes.spent(os.getpid(), before, processes.all_processes()).values())
-        sys.stdout.write(json.dumps({"name": run["name"], "seconds": seconds, "cpu": ticks / processes.RATE}) + "\n")
+        sys.stdout.write(json.dumps({"name": run["name"], **took, "cpu": ticks / processes.RATE}) + "\n")
         sys.stdout.flush()
 
 
-def _environment(parallelism: int) -> TableEnvironment:
+def _environment(parallelism: int, port: int) -> TableEnvironment:
     settings = Configuration()
+    for name, value in counting.SETTINGS.items():
+        settings.set_string(name, value)
     settings.set_string("parallelism.default", str(parallelism))
     for address in (
         "rest.address",
@@ -51,7 +55,8 @@ def _environment(parallelism: int) -> TableEnvironment:
         "taskmanager.host",
     ):
         settings.set_string(address, "127.0.0.1")
-    settings.set_string("rest.bind-port", "0")
+    settings.set_string("rest.port", str(port))
+    settings.set_string("rest.bind-port", str(port))
     settings.set_string("table.local-time-zone", "UTC")
     return TableEnvironment.create(
         EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings).build()

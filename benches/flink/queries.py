@@ -7,20 +7,17 @@ had been read by then, as Flink's metrics have them. A job that fails gives `err
 """
 
 import json
-import socket
 import sys
-import threading
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
+from pathlib import Path
 from typing import Any
 
 from pyflink.common import Configuration
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-#: How often the tuples are counted, in seconds.
-_EVERY = 0.05
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from benches.flink import counting
+
 _SETTINGS = {
     "pipeline.object-reuse": "true",
     "table.local-time-zone": "UTC",
@@ -33,8 +30,7 @@ _SETTINGS = {
     "execution.checkpointing.mode": "EXACTLY_ONCE",
     "execution.checkpointing.storage": "filesystem",
     "state.backend.type": "hashmap",
-    # so that the metrics are of now
-    "metrics.fetcher.update-interval": "20",
+    **counting.SETTINGS,
     "taskmanager.memory.network.max": "256m",
     "taskmanager.memory.managed.size": "256m",
 } | dict.fromkeys(
@@ -55,27 +51,12 @@ def main() -> None:
 
 
 def _run(job: dict[str, Any]) -> dict[str, Any]:
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
+    port = counting.free_port()
     began = time.perf_counter()
     environment = _environment(job, port)
     for table in job["tables"]:
         environment.execute_sql(table)
-    running = environment.execute_sql(job["statement"])
-    read: list[tuple[float, int]] = []
-    ended = threading.Event()
-    client = running.get_job_client()
-    assert client is not None
-    address = f"http://127.0.0.1:{port}/jobs/{client.get_job_id()}"
-    watching = threading.Thread(target=_watch, args=(address, job["streams"], began, read, ended))
-    watching.start()
-    try:
-        running.wait()
-    finally:
-        seconds = time.perf_counter() - began
-        ended.set()
-        watching.join()
-    return {"seconds": seconds, "read": read}
+    return counting.run(environment, job["statement"], port, job["streams"], began)
 
 
 def _environment(job: dict[str, Any], port: int) -> TableEnvironment:
@@ -90,52 +71,6 @@ def _environment(job: dict[str, Any], port: int) -> TableEnvironment:
     return TableEnvironment.create(
         EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings).build()
     )
-
-
-def _watch(
-    address: str, streams: list[str], began: float, read: list[tuple[float, int]], ended: threading.Event
-) -> None:
-    """Count the tuples of streams that have been read, until the job has ended; equal counts are left out."""
-    counters: dict[str, list[str]] = {}
-    while not ended.wait(_EVERY):
-        try:
-            if not counters:
-                counters = _counters(address, streams)
-                continue
-            total = sum(
-                int(float(value["sum"]))
-                for vertex, names in counters.items()
-                for value in _metrics(address, vertex, names)
-            )
-        except (OSError, ValueError, KeyError):
-            continue  # it starts, or it ends
-        if not read or total > read[-1][1]:
-            read.append((time.perf_counter() - began, total))
-
-
-def _counters(address: str, streams: list[str]) -> dict[str, list[str]]:
-    """Return the names of the counters of tuples that streams have given, by vertex; none until all have one."""
-    vertices = _get(address)["vertices"]
-    sources = [vertex["id"] for vertex in vertices if any(f"Source: {stream}[" in vertex["name"] for stream in streams)]
-    found = {
-        vertex: [
-            metric["id"]
-            for metric in _get(f"{address}/vertices/{vertex}/subtasks/metrics")
-            if metric["id"].startswith("Source") and metric["id"].endswith(".numRecordsIn")
-        ]
-        for vertex in sources
-    }
-    return found if all(found.values()) else {}
-
-
-def _metrics(address: str, vertex: str, names: list[str]) -> list[dict[str, Any]]:
-    wanted = urllib.parse.quote(",".join(names))
-    return _get(f"{address}/vertices/{vertex}/subtasks/metrics?get={wanted}&agg=sum")
-
-
-def _get(address: str) -> Any:
-    with urllib.request.urlopen(address, timeout=5) as answer:
-        return json.load(answer)
 
 
 if __name__ == "__main__":

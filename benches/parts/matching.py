@@ -6,10 +6,12 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 from benches.parts import flink
+from benches.parts.beside_flink import FlinkRun, told
 from benches.parts.channels import Bids
 from benches.parts.patterns import Pattern
 
@@ -19,8 +21,17 @@ _TYPES = {"BIGINT": pl.Int64(), "DOUBLE": pl.Float64(), "TIMESTAMP(3)": pl.Datet
 _MOST_SECONDS = 1800
 
 
-def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[str, tuple[pl.DataFrame, float, float]]:
-    """Return Flink's results for each input, one after the other in one JVM; the seconds and processor time of each."""
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What Flink has found, what the run took, and its processor time."""
+
+    found: pl.DataFrame
+    took: FlinkRun
+    cpu: float
+
+
+def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[str, Detected]:
+    """Return Flink's results for each input, one after the other in one JVM."""
     python = flink.find_python()
     if python is None:
         raise HostFault(flink.HINT)
@@ -45,7 +56,7 @@ def run(pattern: Pattern, bids: Mapping[str, Bids], parallelism: int) -> dict[st
             )
         reports = [event for line in ended.stdout.splitlines() if (event := flink.event(line)) is not None]
         return {
-            event["name"]: (_found(out[event["name"]], pattern), event["seconds"], event["cpu"]) for event in reports
+            event["name"]: Detected(_found(out[event["name"]], pattern), told(event), event["cpu"]) for event in reports
         }
 
 
