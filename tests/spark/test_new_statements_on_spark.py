@@ -68,7 +68,7 @@ def test_new_statements_go_on_over_restarts_replacements_and_refreshes(spark, tm
         until(lambda: "new" in str(session.execute("SELECT name FROM names")))
         session.execute(
             f"DROP QUERY into_named; CREATE OR REPLACE SINK named INTO FILES (path '{tmp_path}/renamed');"
-            + re.search(r"INSERT INTO named [^;]+", script)[0]
+            + "".join(re.findall(r"INSERT INTO named [^;]+", script))
         )
         session.execute(changed)
         write(tmp_path, 1)

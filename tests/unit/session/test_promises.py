@@ -210,7 +210,7 @@ def test_a_second_percentile_is_the_promise_of_a_query_on_the_results():
             "CREATE QUERY median WITH (latency p50 '1 s') AS SELECT * FROM q INTO MEMORY"
         )
         session.push("b", [{"k": k} for k in range(4)])
-        while session.deployment.step():
+        while session.deployment.step():  # type: ignore[attr-defined]
             pass
         first, second = session._running().queries
         assert {v.id for v in second.graph.vertices[:-1]} == {v.id for v in first.graph.vertices[:-1]}
