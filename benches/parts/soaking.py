@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,6 +34,9 @@ HEAP = "512m"
 #: Each method is compiled once: a second, better compilation of what runs once in a micro-batch comes after 5,000 of
 #: them, and would go on for hours.
 JAVA_OPTIONS = f"-Xms{HEAP} -XX:+AlwaysPreTouch -XX:TieredStopAtLevel=1"
+#: RocksDB keeps blocks of files that it has deleted until its cache is full, 8 MB for each state store. With so little
+#: it is full after some hundred micro-batches, instead of in the middle of a run.
+SETTINGS = {"spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": 1}
 #: A variable with megabytes an hour that driver and JVM shall lose, each: the bench must notice it.
 LEAK = "HEADRACE_SOAK_LEAK"
 #: Where the measured process writes the duration of each micro-batch, and what the JVM holds after a collection.
@@ -47,10 +51,18 @@ class Samples:
     """Values by quantity, each with the seconds since the start at which it was measured."""
 
     values: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    workers: dict[int, list[tuple[float, float]]] = field(default_factory=dict)  # the memory of each, by its pid
 
     def add(self, quantity: str, seconds: float, value: float) -> None:
         """Keep a value."""
         self.values.setdefault(quantity, []).append((seconds, value))
+
+    def add_workers(self) -> None:
+        """Add the memory of each worker that was there all the time, since a step of one is no growth of all."""
+        most = max(map(len, self.workers.values()), default=0)
+        lasting = [points for _, points in sorted(self.workers.items()) if len(points) >= 0.9 * most]
+        for number, points in enumerate(lasting, 1):
+            self.values[f"memory of worker {number} without mapped files (MB)"] = points
 
     def after(self, seconds: float) -> dict[str, list[tuple[float, float]]]:
         """Return what was measured after the warm-up."""
@@ -84,6 +96,8 @@ def sample(folder: Path, pid: int, seconds: float, samples: Samples) -> None:
         samples.add(f"descriptors of {part}", seconds, sum(_count(process.pid, "fd") for process in members))
         samples.add(f"threads of {part}", seconds, sum(_count(process.pid, "task") for process in members))
     samples.add("worker processes", seconds, len(parts["workers"]))
+    for process in parts["workers"]:
+        samples.workers.setdefault(process.pid, []).append((seconds, _memory(process.pid, "RssAnon") / 1e6))
     checkpoint = folder / "checkpoint"
     kept = [(path, size) for path, size in _files(checkpoint) if path.name != "spark.log"]
     lists = [size for path, size in kept if path.name.startswith("files-")]
@@ -99,7 +113,8 @@ def sample(folder: Path, pid: int, seconds: float, samples: Samples) -> None:
 
 
 def add_noted(folder: Path, began: float, samples: Samples) -> None:
-    """Add what the measured process has written."""
+    """Add what the measured process has written, and the memory of each worker."""
+    samples.add_workers()
     for file in (BATCHES, HELD):
         for line in (folder / file).read_text().splitlines():
             at, values = json.loads(line)
@@ -139,7 +154,7 @@ def _run(folder: Path) -> None:
 
     chosen = [case for case in sinks.CASES if case.name in (*STEADY, *FLAPPING)]
     with (
-        Session(folder / "checkpoint", python_modules=["notes"], interval=BATCH_SECONDS) as session,
+        Session(folder / "checkpoint", python_modules=["notes"], interval=BATCH_SECONDS, conf=SETTINGS) as session,
         (folder / BATCHES).open("w") as batches,
         (folder / HELD).open("w") as held,
     ):
@@ -152,8 +167,10 @@ def _run(folder: Path) -> None:
             progress = session.deployment.query.lastProgress  # type: ignore[attr-defined]
             if progress is not None and progress.batchId > newest:
                 newest = progress.batchId
-                taken = {"duration of a micro-batch (ms)": progress.durationMs["triggerExecution"]}
-                batches.write(json.dumps([time.time(), taken]) + "\n")
+                stores = sum(operator.memoryUsedBytes for operator in progress.stateOperators) / 1e6
+                taken = progress.durationMs["triggerExecution"]
+                noted = {"duration of a micro-batch (ms)": taken, "memory of state stores (MB)": stores}
+                batches.write(json.dumps([time.time(), noted]) + "\n")
             batches.flush()
             leak.go_on()
             if time.monotonic() - collected >= COLLECT_SECONDS:
@@ -178,14 +195,42 @@ def _held_by_jvm() -> dict[str, float]:
     for pool in java.management.ManagementFactory.getMemoryPoolMXBeans():
         if str(pool.getType().name()) == "NON_HEAP":
             held["code" if "Code" in pool.getName() else "classes"] += int(pool.getUsage().getCommitted())
-    private = _memory(int(java.ProcessHandle.current().pid()), "RssAnon")
-    beside = private - runtime.totalMemory() - sum(held.values())
+    pid = int(java.ProcessHandle.current().pid())
+    beside = _memory(pid, "RssAnon") - runtime.totalMemory() - sum(held.values())
+    parts = native_parts(Path(f"/proc/{pid}/smaps").read_text())
     return {
         "heap of JVM after a collection (MB)": (runtime.totalMemory() - runtime.freeMemory()) / 1e6,
         "compiled code of JVM (MB)": held["code"] / 1e6,
         "classes of JVM (MB)": held["classes"] / 1e6,
         "memory of JVM beside heap, code and classes (MB)": beside / 1e6,
+        **{f"{part} of JVM (MB)": size / 1e6 for part, size in parts.items()},
     }
+
+
+def native_parts(smaps: str) -> dict[str, int]:
+    """Return the private bytes of the C heap and of the stacks of threads, from /proc/<pid>/smaps of a JVM.
+
+    The C heap has one part named so, and others that begin at multiples of 64 MB. The stack of a Java thread has almost
+    a megabyte, and lies behind a guard that nobody may touch.
+    """
+    parts, part, guarded = {"C heap": 0, "stacks": 0}, None, 0
+    for line in smaps.splitlines():
+        if mapping := _MAPPING.fullmatch(line):
+            begin, end = int(mapping[1], 16), int(mapping[2], 16)
+            is_plain = mapping[3] == "rw-p" and not mapping[4]
+            is_arena = is_plain and begin % _ARENA == 0 and end - begin <= _ARENA
+            is_stack = is_plain and begin == guarded and 900 << 10 <= end - begin <= 1 << 20
+            part = "C heap" if is_arena or mapping[4] == "[heap]" else "stacks" if is_stack else None
+            guarded = end if mapping[3] == "---p" else 0
+        elif part is not None and line.startswith("Anonymous:"):
+            parts[part] += int(line.split()[1]) << 10
+    return parts
+
+
+#: A line of smaps that begins a mapping: from, to, permissions, name.
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \d+\s*(.*)")
+#: The size of an arena of glibc.
+_ARENA = 64 << 20
 
 
 class _Leak:
