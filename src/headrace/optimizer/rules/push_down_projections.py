@@ -183,7 +183,7 @@ def _narrow_join(node: nodes.Join, needed: Names) -> tuple[tuple[Names, ...], Re
 
 
 def _narrow_sequence(node: nodes.SequenceJoin, needed: Names) -> tuple[tuple[Names, ...], Rebuild]:
-    """Keep what orders left tuples, which decides which one is taken; in 'chronicle' also what orders right tuples."""
+    """Keep what orders left tuples, which decides which one is taken; where each is taken once, also right tuples."""
     above = _reads(needed, (), node.residual)
     right_named = {name: field.name for name, field in zip(node.right_names, node.right.schema, strict=True)}
     left = _whole_unless_base(
@@ -192,7 +192,7 @@ def _narrow_sequence(node: nodes.SequenceJoin, needed: Names) -> tuple[tuple[Nam
     right = _reads(
         frozenset(right_named[name] for name in above & right_named.keys()), (theirs for _, theirs in node.keys)
     )
-    if node.mode == "chronicle":
+    if node.mode in ("chronicle", "consuming"):
         right = _whole_unless_base(node.right, right)
     return _narrow_sides(node, right_named, left, right)
 
