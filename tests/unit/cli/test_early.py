@@ -89,8 +89,8 @@ def test_a_jvm_that_does_not_start_early_is_tried_again() -> None:
 @pytest.mark.parametrize(
     ("is_short", "given", "expected"),
     [
-        (False, "", "-Xshare:auto"),
-        (True, "", "-Xshare:auto -XX:TieredStopAtLevel=1"),
+        (False, "", '-Xshare:auto "-Djava.io.tmpdir=/a b"'),
+        (True, "", '-Xshare:auto "-Djava.io.tmpdir=/a b" -XX:TieredStopAtLevel=1'),
         (True, "-Dours=1", None),  # which Spark reads itself
     ],
 )
@@ -99,7 +99,8 @@ def test_the_jvm_of_a_job_with_an_end_compiles_each_method_once(
 ) -> None:
     begun: list[str | None] = []
     monkeypatch.setattr(context, "_given", lambda launch: {JAVA_OPTIONS: given} if given else {})
-    monkeypatch.setattr(context, "_quick_start", lambda _: {JAVA_OPTIONS: "-Xshare:auto"})
+    monkeypatch.setattr(context, "_quick_start", lambda _: "-Xshare:auto")
+    monkeypatch.setattr(context, "private_folder", lambda: "/a b")
     monkeypatch.setattr(context, "begin_jvm", lambda conf, before: begun.append(conf.get(JAVA_OPTIONS, None)))
     context.begin(lambda: None, is_short=is_short)
     assert begun == [expected]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.prompt.shell import history_file
-from headrace.hosts.spark.starting.scratch import private_folders
+from headrace.hosts.spark.starting.scratch import folder_settings, private_folder
 from headrace.session import Session
 from headrace.storage import files
 from headrace.storage.temporary import OLD, sweep
@@ -96,11 +96,11 @@ def test_the_history_of_the_prompt_is_private_also_if_it_was_not(tmp_path: Path)
 
 
 def test_spark_shuffles_and_listens_in_a_private_folder() -> None:
-    chosen = private_folders({})
+    chosen = folder_settings(private_folder(), {})
     assert chosen["spark.local.dir"] == chosen["spark.python.unix.domain.socket.dir"]
     folder = Path(chosen["spark.local.dir"])
     assert mode(folder) == 0o700
     os.utime(folder, (0, 0))
     sweep(folder.parent, 2 * OLD)
     assert folder.exists()  # Spark may run for longer than leftovers are kept
-    assert "spark.local.dir" not in private_folders({"SPARK_LOCAL_DIRS": "/fast/disk"})
+    assert "spark.local.dir" not in folder_settings(private_folder(), {"SPARK_LOCAL_DIRS": "/fast/disk"})

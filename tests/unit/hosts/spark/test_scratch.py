@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.hosts.spark.starting.scratch import private_folders, sweep
+from headrace.hosts.spark.starting.scratch import private_folder, sweep
 from headrace.storage.owner import OWNER_FILE, Ownership
 from headrace.storage.temporary import OLD
 
@@ -37,6 +37,6 @@ def test_the_folder_of_a_process_that_was_killed_is_deleted_and_no_other(tmp_pat
 
 def test_a_process_owns_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = Path(private_folders({})["spark.local.dir"])
+    folder = Path(private_folder())
     assert (folder / OWNER_FILE).exists()
     assert sweep(tmp_path, NOW) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.hosts.spark.hashing import partition_of, spread
-from headrace.hosts.spark.starting.scratch import private_folders
+from headrace.hosts.spark.starting.scratch import folder_settings, private_folder
 from headrace.hosts.spark.starting.settings import (
     ANYWHERE,
     NEEDED,
@@ -52,7 +52,7 @@ def test_paths_of_sockets_are_in_lower_case_because_spark_tells_workers_so(monke
         try:
             monkeypatch.setattr(tempfile, "tempdir", str(short))
             is_same = os.path.exists(str(short).lower())  # on a file system that does not tell case apart
-            chosen = chosen_settings({}, is_local=True) | private_folders({})
+            chosen = chosen_settings({}, is_local=True) | folder_settings(private_folder(), {})
             folder = chosen["spark.python.unix.domain.socket.dir"]
             assert folder.startswith(str(short)) if is_same else folder == "/tmp"
         finally:

@@ -30,7 +30,7 @@ from headrace.hosts.spark.starting.installation import cache_folder, class_optio
 from headrace.hosts.spark.starting.jvm import begin_jvm, error_in_log, start_jvm, with_log
 from headrace.hosts.spark.starting.launch import GATEWAY, Launch, check_master, is_local, local_cores
 from headrace.hosts.spark.starting.masters import check_answering, check_listening
-from headrace.hosts.spark.starting.scratch import private_folder, private_folders
+from headrace.hosts.spark.starting.scratch import folder_settings, private_folder
 from headrace.hosts.spark.starting.settings import (
     AT_START,
     JAVA_OPTIONS,
@@ -218,7 +218,9 @@ def _settings(master: str, given: Mapping[str, str], launch: Launch) -> dict[str
     if local:
         cores = local_cores(master, max(2, os.cpu_count() or 2))
         memory = given.get("spark.driver.memory") or chosen["spark.driver.memory"]
-        machine = {PARTITIONS: str(cores), **_quick_start(memory), **private_folders(os.environ)}
+        folder = private_folder()
+        options = f'{_quick_start(memory)} "-Djava.io.tmpdir={folder}"'
+        machine = {PARTITIONS: str(cores), JAVA_OPTIONS: options, **folder_settings(folder, os.environ)}
         chosen |= {name: value for name, value in machine.items() if name not in given}
     chosen |= {name: value for name, value in for_spark().items() if name not in given}
     if not local and launch.executors is not None:
@@ -264,7 +266,7 @@ def _start_fault(master: str, error: Exception) -> HostFault:
     )
 
 
-def _quick_start(memory: str) -> dict[str, str]:
+def _quick_start(memory: str) -> str:
     """Let the JVM start from an installation that starts quickly, unless the user chose one; return its options."""
     folder = cache_folder(os.environ)
     if "SPARK_HOME" not in os.environ and (home := spark_home(folder)) is not None:
@@ -274,7 +276,7 @@ def _quick_start(memory: str) -> dict[str, str]:
     options = f"{_TRIM} {_REGIONS}" if is_large else _TRIM
     if "SPARK_HOME" in os.environ:
         options = f"{options} {class_options(Path(os.environ['SPARK_HOME']), folder, os.environ)}".strip()
-    return {JAVA_OPTIONS: options}
+    return options
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A folder for what Spark writes while it runs: shuffled tuples, cached chunks of state, sockets of its Python workers.
+"""A folder for what Spark writes while it runs: shuffled tuples, cached chunks of state, sockets, unpacked libraries.
 
 Spark would put them into the temporary directory of the machine, where every user could read the tuples. A process that
 is killed leaves its folder; the next one of the same user deletes it.
@@ -27,9 +27,8 @@ _NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
 _owned: list[Ownership] = []
 
 
-def private_folders(environ: Mapping[str, str]) -> dict[str, str]:
-    """Make a folder that only this user can open and that ends with this process; return settings of Spark."""
-    folder = private_folder()
+def folder_settings(folder: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return settings by which Spark uses a folder that ends with this process."""
     chosen = {} if environ.get("SPARK_LOCAL_DIRS") else {"spark.local.dir": folder}
     if fits_sockets(folder):
         chosen["spark.python.unix.domain.socket.dir"] = folder
