@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -41,6 +41,15 @@ def examples(count: int) -> settings:
         suppress_health_check=[HealthCheck.too_slow],
         phases=[Phase.generate, Phase.shrink],
     )
+
+
+def until(run: Callable[[], None], has_shown: Callable[[], bool]) -> None:
+    """Run a property, and again with other examples if chance gave none that shows anything."""
+    for _ in range(6):
+        run()
+        if has_shown():
+            return
+    raise AssertionError("no example has shown anything")
 
 
 def expected_of(text: str, histories: Histories, catalog: Catalog = CATALOG) -> Counter[object]:
