@@ -2,7 +2,7 @@
 
 As a program, this makes such a checkpoint:
 
-    .venv/bin/python tests/upgrade/test_upgrade.py tests/upgrade/format-4.zip
+    .venv/bin/python tests/upgrade/test_upgrade.py tests/upgrade/format-5.zip
 
 Do so when the format number changes, and keep the file of the format before: from then on it is refused, or continued
 with the new number. A file is not made again for any other reason. That it can be continued although stored values have
@@ -115,7 +115,7 @@ def test_an_earlier_version_refuses_a_checkpoint(tmp_path: Path, monkeypatch: py
     assert any(found.splits for found in commands.running(commands.count(), Running()).allotments.values())
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     monkeypatch.setattr(formats, "FORMAT", min(EARLIER))
-    with pytest.raises(HostFault, match="has format 4, and this version of Headrace reads format 2") as caught:
+    with pytest.raises(HostFault, match="has format 5, and this version of Headrace reads format 2") as caught:
         Session(tmp_path, host="local")
     assert "a later one than this" in str(caught.value.hint)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

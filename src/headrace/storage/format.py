@@ -17,8 +17,8 @@ from headrace.errors import HostFault
 from headrace.storage import files
 
 #: The format that this version writes, and earlier ones that it continues.
-FORMAT = 4
-EARLIER = (2, 3)
+FORMAT = 5
+EARLIER = (2, 3, 4)
 _FILE = "format.json"
 
 

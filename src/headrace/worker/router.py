@@ -20,6 +20,7 @@ from headrace.operators.endpoints import GridPort
 from headrace.operators.expressions.evaluate import evaluate
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.specs import Receive
+from headrace.worker.compression import compress
 from headrace.worker.dealing import Dealer
 from headrace.worker.wire import Kind, ParcelCounts, Row, Stage
 
@@ -106,7 +107,7 @@ class Router:
         rows = frames[0] if len(frames) == 1 else pl.concat(frames)
         for buckets, part in self._divide(name, rows, self._routes[name]):
             for piece in part.iter_slices(_rows_of_a_page(part, self._page)):
-                payload = Page(piece).encode()
+                payload = compress(Page(piece).encode())
                 for bucket in buckets:
                     yield Row(bucket, Kind.PAGE, name, self._next_part(), piece.height, payload)
 

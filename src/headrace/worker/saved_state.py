@@ -1,8 +1,9 @@
 """The state of a bucket as it lies in its store: a manifest with the small chunks, and the large ones beside it.
 
-A chunk that is the same object as when it was written is not written again. Large chunks are also files that the
-workers of a machine map. The manifest names them by their digests, and the version of a save contains the digest of the
-manifest: it stands for all that was saved. Two attempts of a task may save the same micro-batch in different chunks.
+A chunk that is the same object as when it was written is not written again. Large chunks are compressed in the store,
+and also files, as they are, that the workers of a machine map. The manifest names them by the digests of what the store
+has, and the version of a save contains the digest of the manifest: it stands for all that was saved. Two attempts of a
+task may save the same micro-batch in different chunks.
 
 Large chunks that an operator can compute from its others (`DERIVED`) are files only. If one of them is missing, none of
 them is given to the operator.
@@ -23,6 +24,7 @@ from headrace.graph.graph import VertexId
 from headrace.operators.operator import DERIVED, State
 from headrace.storage import sealed
 from headrace.worker.chunk_cache import ChunkCache, Mapped, decode_chunk, digest_of, encode_chunk
+from headrace.worker.compression import compress, decompress
 
 #: A chunk below this size is kept inside the manifest: one write for all small ones,
 INLINE_BYTES = 16 * 1024
@@ -189,8 +191,9 @@ class SavedState:
             if digest not in (None, actual):
                 raise ValueError(f"the chunk {full} is not the one that was saved")
             digest = actual
-            self._cache.put(digest, data)
-            mapped = self._cache.get(digest) or Mapped(decode_chunk(data), len(data))
+            plain = decompress(data)
+            self._cache.put(digest, plain)
+            mapped = self._cache.get(digest) or Mapped(decode_chunk(plain), len(plain))
         assert digest is not None
         return Saved(mapped.frame, None, digest, mapped.size, batch)
 
@@ -219,15 +222,16 @@ class SavedState:
                     room -= len(data)
                     kept[full] = Saved(frame, data, b"", len(data), batch)
                     continue
-                digest = digest_of(data)
+                is_cached = chunk.startswith(DERIVED) and self._cache.directory is not None
+                stored = data if is_cached else compress(data)
+                digest = digest_of(stored)
                 if before is not None and before.digest == digest:
                     kept[full] = before._replace(frame=frame)  # another object with the same content
                     continue
                 self._cache.put(digest, data)
-                is_cached = chunk.startswith(DERIVED) and self._cache.directory is not None
                 kept[full] = Saved(frame, None, digest, len(data), batch, is_cached)
                 if not is_cached:
-                    yield full, data
+                    yield full, stored
         removed += [
             full
             for full, saved in self._chunks.items()

@@ -1,6 +1,7 @@
 """How elements travel between processes: as rows of six columns.
 
-On Spark each is one row of the shuffle. A payload is a page as Arrow IPC, or a note as MessagePack. This module alone
+On Spark each is one row of the shuffle. A payload is a page as Arrow IPC, compressed on its way to a bucket, or a
+note as MessagePack. This module alone
 knows the columns: as a value of ours, as Spark's schema, as an Arrow batch to Spark, and as rows from and to Spark.
 """
 
@@ -25,6 +26,7 @@ from headrace.model.parcels import Moved
 from headrace.model.stint import Stint
 from headrace.operators.multijoin.seen import BoxSeen
 from headrace.storage.requests import Requests
+from headrace.worker.compression import decompress
 
 
 class Kind(IntEnum):
@@ -228,7 +230,7 @@ def decode_report(data: bytes) -> Report:
 def decode_page(row: Row) -> Page:
     """Return the page in a row."""
     with on_the_way(f"a page of {row.name!r}"):
-        return Page.decode(row.payload)
+        return Page.decode(decompress(row.payload))
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def test_another_program_starts_nothing(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_the_log_of_an_early_jvm_moves_into_a_new_checkpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    launched = threading.Event()
+    launched, prepared = threading.Event(), list[str]()
 
     def launch(conf: object, outputs: dict[str, int]) -> str:
         os.write(outputs["stderr"], b"hello\n")
@@ -69,8 +69,9 @@ def test_the_log_of_an_early_jvm_moves_into_a_new_checkpoint(monkeypatch: pytest
     monkeypatch.setattr(jvm, "launch_gateway", launch)
     monkeypatch.setattr(jvm, "_log", None)
     monkeypatch.setattr(jvm, "_is_temporary", False)
-    beginning = jvm._Beginning(None, lambda: None, jvm._open(None))  # type: ignore[arg-type]
+    beginning = jvm._Beginning(None, lambda: None, prepared.append, jvm._open(None))  # type: ignore[arg-type]
     assert beginning.wait() == "gateway"
+    assert prepared == ["gateway"]
     assert launched.is_set()
     jvm._keep_log(tmp_path)
     assert (tmp_path / "spark.log").read_text() == "hello\n"
@@ -82,7 +83,7 @@ def test_a_jvm_that_does_not_start_early_is_tried_again() -> None:
         raise OSError("no Java")
 
     read, write = os.pipe()
-    assert jvm._Beginning(None, missing, write).wait() is None  # type: ignore[arg-type]
+    assert jvm._Beginning(None, missing, lambda gateway: None, write).wait() is None  # type: ignore[arg-type]
     os.close(read)
 
 
@@ -101,7 +102,7 @@ def test_the_jvm_of_a_job_with_an_end_compiles_each_method_once(
     monkeypatch.setattr(context, "_given", lambda launch: {JAVA_OPTIONS: given} if given else {})
     monkeypatch.setattr(context, "_quick_start", lambda _: "-Xshare:auto")
     monkeypatch.setattr(context, "private_folder", lambda: "/a b")
-    monkeypatch.setattr(context, "begin_jvm", lambda conf, before: begun.append(conf.get(JAVA_OPTIONS, None)))
+    monkeypatch.setattr(context, "begin_jvm", lambda conf, before, after: begun.append(conf.get(JAVA_OPTIONS, None)))
     context.begin(lambda: None, is_short=is_short)
     assert begun == [expected]
 
@@ -115,7 +116,7 @@ def test_the_heap_of_a_jvm_has_regions_in_which_pages_and_chunks_have_room_unles
 ) -> None:
     begun: list[str] = []
     monkeypatch.setattr(context, "_given", lambda launch: {"spark.driver.memory": memory} if memory else {})
-    monkeypatch.setattr(context, "begin_jvm", lambda conf, before: begun.append(conf.get(JAVA_OPTIONS)))
+    monkeypatch.setattr(context, "begin_jvm", lambda conf, before, after: begun.append(conf.get(JAVA_OPTIONS)))
     context.begin(lambda: None, is_short=False)
     (options,) = begun
     assert ("-XX:G1HeapRegionSize=8m" in options.split()) == is_large

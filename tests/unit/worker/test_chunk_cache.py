@@ -12,6 +12,7 @@ from headrace.errors import HostFault
 from headrace.hosts.local import MemoryStore
 from headrace.worker import chunk_cache
 from headrace.worker.chunk_cache import ChunkCache, digest_of, encode_chunk, machine_cache
+from headrace.worker.compression import compress
 from headrace.worker.saved_state import VERSION, Extra, Manifest, SavedState
 
 EXTRA = Extra(bounds={}, time=0, engine=Remembered())
@@ -66,7 +67,7 @@ def test_a_file_that_another_chunk_of_the_bucket_needs_stays(tmp_path: Path) -> 
     saved = save(SavedState(0, cache), 1, store, a=frame(0), b=frame(0))
     save(saved, 2, store, a=frame(7), b=frame(0))
     assert {path.stem for path in tmp_path.iterdir()} == {
-        digest_of(encode_chunk(frame(number))).hex() for number in (0, 7)
+        digest_of(compress(encode_chunk(frame(number)))).hex() for number in (0, 7)
     }
 
 
@@ -92,7 +93,7 @@ def test_the_least_recently_used_files_go_first_and_their_chunks_come_from_the_s
         for at, path in enumerate(sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime_ns)):
             os.utime(path, (at, at))
     assert len(list(tmp_path.iterdir())) == 2
-    assert not (tmp_path / f"{digest_of(encode_chunk(frame(0))).hex()}.arrow").exists()
+    assert not (tmp_path / f"{digest_of(compress(encode_chunk(frame(0)))).hex()}.arrow").exists()
     assert all(load(store, cache)[name].equals(frame(at)) for at, name in enumerate("abc"))
 
 

@@ -13,10 +13,14 @@ from headrace.hosts.spark.telling import culprits_in
 
 #: What a call to the JVM raises if it is gone; an error that Spark itself raises is a Py4JJavaError.
 JVM_LOST = (Py4JError, ConnectionError)
+#: What Spark says of a context that was stopped by somebody else, such as by a signal to the JVM.
+_ENDED = ("stopped SparkContext", "SparkContext was shut down")
 
 
 def batch_fault(error: Exception, directory: Path) -> HostFault:
     """Return the fault for a micro-batch that Spark gave up, with the queries that it is due to."""
+    if _is_of_end(error):
+        return _ended(error)
     culprits, what = culprits_in(str(error)), essence(str(error))
     fault = HostFault(
         what.partition(": ")[2] if culprits else f"a micro-batch failed: {what}",
@@ -42,6 +46,8 @@ def no_start(error: Exception) -> HostFault:
 
 def lost_jvm(error: Exception) -> HostFault:
     """Return the fault for a JVM that does not answer; one of Spark's own errors is passed on."""
+    if _is_of_end(error):
+        return _ended(error)
     if isinstance(error, Py4JJavaError):
         raise error
     fault = HostFault(
@@ -49,6 +55,19 @@ def lost_jvm(error: Exception) -> HostFault:
         hint=with_log(
             "start again to continue from the checkpoint; if it ends again, look whether the machine has enough memory"
         ),
+    )
+    fault.__cause__ = error
+    return fault
+
+
+def _is_of_end(error: Exception) -> bool:
+    return any(text in str(error) for text in _ENDED)
+
+
+def _ended(error: Exception) -> HostFault:
+    fault = HostFault(
+        "Spark was stopped, and not by Headrace",
+        hint=with_log("start again to continue from the checkpoint: the micro-batch that was running is repeated"),
     )
     fault.__cause__ = error
     return fault

@@ -280,9 +280,9 @@ class _Run:
         return self._conditions.test(number, self._rows, stretch, current)
 
     def _end(self, lanes: _Lanes, here: Ints) -> None:
-        """Decide lanes that have no row left: later rows may still be in time, or not."""
+        """Decide lanes that have no row left: later rows may still come in time, or not."""
         start = lanes.start[here]
-        may_go_on = self._stops[start] == self._ends[start]
+        may_go_on = (self._stops[start] == self._ends[start]) & (self._bound < END)
         if self._pattern.within is not None:
             may_go_on &= self._ts[start] > self._bound - self._pattern.within
         lanes.status[here] = np.where(may_go_on, _OPEN, _FAILED)

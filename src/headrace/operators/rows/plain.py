@@ -84,6 +84,8 @@ class _Search:
 
     def _open(self, start: Ints) -> Ints:
         """Return the starts of lanes without a row left that rows at the bound or later may complete."""
+        if self._bound >= END:
+            return start[:0]
         if self._pattern.within is None:
             return start
         waits = self._ts[start] > self._bound - self._pattern.within

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from headrace.driver.pause import is_paused
 from headrace.errors import HostFault
+from headrace.hosts.spark.faults import batch_fault
 from headrace.hosts.spark.host import SparkDeployment
 
 
@@ -64,3 +65,30 @@ def test_a_jvm_that_is_lost_while_the_deployment_stops_is_told(tmp_path: Path, e
     with pytest.raises(HostFault, match="JVM has ended"):
         deployment.stop()
     assert not is_paused(tmp_path)
+
+
+class StoppedContext(Py4JJavaError):  # type: ignore[misc]
+    """What Spark raises once a signal has ended it."""
+
+    def __init__(self) -> None:
+        pass
+
+    def __str__(self) -> str:
+        return "An error occurred while calling o246.stop.\n: Cannot call methods on a stopped SparkContext."
+
+
+def test_a_spark_that_a_signal_ended_is_no_fault_of_headrace(tmp_path: Path) -> None:
+    deployment = SparkDeployment(tmp_path)
+    query: Any = QueryWithoutJvm(StoppedContext())
+    deployment.query = query
+    with pytest.raises(HostFault, match="Spark was stopped, and not by Headrace") as raised:
+        deployment.stop()
+    assert "is repeated" in str(raised.value.hint)
+    assert not is_paused(tmp_path)
+
+
+def test_a_micro_batch_that_ended_with_spark_asks_for_no_repair(tmp_path: Path) -> None:
+    text = "=== Streaming Query ===\nJob 12 cancelled because SparkContext was shut down"
+    fault = batch_fault(Exception(text), tmp_path)
+    assert "Spark was stopped" in str(fault)
+    assert "repair" not in str(fault.hint)

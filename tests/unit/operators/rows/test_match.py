@@ -12,6 +12,7 @@ from headrace.model.expressions.expression import TRUE, Call, Column, Expr, Lite
 from headrace.model.page import Page, Punctuation, page_of
 from headrace.model.row_pattern import Fold, Lookup, RowPattern, Variable
 from headrace.model.schema import Schema
+from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall
 from headrace.operators.rows import matcher
@@ -114,6 +115,20 @@ def test_matches_agree_with_the_oracle_and_keep_the_contract(
         {"s": [Row(ts, {"k": k, "v": v}) for ts, k, v in rows], "none": []},
     )
     assert as_multiset(found) == as_multiset(expected)
+
+
+def test_at_the_end_a_match_that_stayed_open_no_longer_holds_back_the_next() -> None:
+    # from the first row, C+ could go on for ever; from the second, where C must be 2 at least, the match is complete
+    rows: list[Tuple] = [(at, 1, value) for at, value in enumerate((1, 1, 2, 2, 1))]
+    pattern = row_pattern(CONDITIONS[3], (1, 1), (1, None), None, overlapping=False)
+    operator = MatchRows((), pattern, PICKED, COUNTED, ("k", "v")).build()
+    assert not list(operator.on_page(0, page(rows)))
+    assert list(operator.on_punctuation(0, Punctuation(100))) == [Punctuation(4)]
+    found, mark = operator.on_punctuation(0, Punctuation(END))
+    assert isinstance(found, Page)
+    assert found.rows["bn"].to_list() == [2]
+    assert mark == Punctuation(END)
+    assert operator.held() == 0
 
 
 @settings(deadline=None, max_examples=6)

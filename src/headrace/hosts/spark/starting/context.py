@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pyspark
@@ -27,8 +28,9 @@ from headrace.errors import HeadraceError, HostFault
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.starting.given import given_settings, submitted_master
 from headrace.hosts.spark.starting.installation import cache_folder, class_options, spark_home
-from headrace.hosts.spark.starting.jvm import begin_jvm, error_in_log, start_jvm, with_log
+from headrace.hosts.spark.starting.jvm import Prepare, begin_jvm, error_in_log, start_jvm, with_log
 from headrace.hosts.spark.starting.launch import GATEWAY, Launch, check_master, is_local, local_cores
+from headrace.hosts.spark.starting.local_files import use_local_files
 from headrace.hosts.spark.starting.masters import check_answering, check_listening
 from headrace.hosts.spark.starting.scratch import folder_settings, private_folder
 from headrace.hosts.spark.starting.settings import (
@@ -97,7 +99,8 @@ def begin(before: Callable[[], object], *, is_short: bool) -> None:
         settings = _settings(master, given, launch)
         if is_short and JAVA_OPTIONS not in given:
             settings[JAVA_OPTIONS] = f"{settings.get(JAVA_OPTIONS, '')} {_SHORT}".strip()
-        begin_jvm(SparkConf(loadDefaults=False).setAll(list(settings.items())), before)
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        begin_jvm(conf, before, _preparation(master, given))
 
 
 def is_on_cluster(launch: Launch) -> bool:
@@ -199,7 +202,7 @@ def _start(launch: Launch, checkpoint: Path | None) -> SparkSession:
     conf = SparkConf(loadDefaults=False).setAll(list(_settings(master, given, launch).items()))
     try:
         with _own_interrupts(), _beside_python(os.environ.get("PYSPARK_PYTHON", "")):
-            jvm = start_jvm(conf, checkpoint)
+            jvm = start_jvm(conf, checkpoint, _preparation(master, {**given, **launch.conf}))
             check_answering(jvm, master, conf)
             _started = SparkSession.builder.config(conf=conf).getOrCreate()
     except HeadraceError:
@@ -247,6 +250,13 @@ def _given(launch: Launch) -> dict[str, str]:
             f"the master is {launch.master} here and {other} for spark-submit", hint="give it once, to spark-submit"
         )
     return given
+
+
+def _preparation(master: str, given: Mapping[str, str]) -> Prepare:
+    """Return what is done with a new JVM. Executors of a cluster do not write to local disks what must last."""
+    if is_local(master):
+        return partial(use_local_files, settings=given, cache=cache_folder(os.environ))
+    return lambda gateway: None
 
 
 def _with_tries(master: str) -> str:

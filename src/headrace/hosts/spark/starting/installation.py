@@ -52,7 +52,7 @@ def spark_home(folder: Path) -> Path | None:
         return None
     home = folder / f"spark-{_hash(str(package))}"
     try:
-        _make_own(folder)
+        make_own(folder)
         home.mkdir(mode=0o700, exist_ok=True)
         for name in ("bin", "jars"):
             if not (home / name).exists():
@@ -70,7 +70,7 @@ def class_options(home: Path, folder: Path, environ: Mapping[str, str]) -> str:
     if java is None or (home / "conf").exists() or any(environ.get(name) for name in _CLASS_FOLDERS):
         return ""
     try:
-        _make_own(folder)
+        make_own(folder)
         archive = folder / f"classes-{_identity(java, home)}.jsa"
         _publish(archive, java)
         if archive.exists():
@@ -84,7 +84,7 @@ def class_options(home: Path, folder: Path, environ: Mapping[str, str]) -> str:
     return f'"{option}" -Xshare:auto -Xlog:cds*=off'  # an archive that does not fit is not used, without a word
 
 
-def _make_own(folder: Path) -> None:
+def make_own(folder: Path) -> None:
     """Make the cache folder; OSError unless it is this user's alone: Java runs what an archive of classes holds."""
     try:
         make_directory(folder)

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import py4j.java_gateway
 from pyspark import SparkConf, SparkContext, accumulators
@@ -31,6 +31,9 @@ _LAST_WORDS = re.compile(
     r'(?:Exception in thread "main" (?:[\w.$]+: )?|Error: |Error occurred .*: |.* has been killed\. Reason: )(.+)'
 )
 
+#: What is done with the gateway of a new JVM.
+Prepare: TypeAlias = Callable[[Any], None]
+
 _LOG = logging.getLogger(__name__)
 _beginning: _Beginning | None = None
 _log: Path | None = None
@@ -41,8 +44,8 @@ _begin = 0  # where this process's part of the log begins
 class _Beginning:
     """A JVM that starts in the background."""
 
-    def __init__(self, conf: SparkConf, before: Callable[[], object], target: int) -> None:
-        self._conf, self._before, self._target = conf, before, target
+    def __init__(self, conf: SparkConf, before: Callable[[], object], after: Prepare, target: int) -> None:
+        self._conf, self._before, self._after, self._target = conf, before, after, target
         self._gateway: Any = None
         self._thread = threading.Thread(target=self._run, name="jvm", daemon=True)
         self._thread.start()
@@ -50,7 +53,7 @@ class _Beginning:
     def _run(self) -> None:
         try:
             self._before()
-            self._gateway = launch_gateway(self._conf, {"stdout": self._target, "stderr": self._target})  # type: ignore[no-untyped-call]
+            self._gateway = _launch(self._conf, self._target, self._after)
         except Exception:
             _LOG.debug("the JVM did not start in the background", exc_info=True)  # it is tried again, and tells why
         finally:
@@ -62,16 +65,16 @@ class _Beginning:
         return self._gateway
 
 
-def begin_jvm(conf: SparkConf, before: Callable[[], object]) -> None:
-    """Start a JVM in the background, for the `start_jvm` that follows; first do what it needs."""
+def begin_jvm(conf: SparkConf, before: Callable[[], object], after: Prepare) -> None:
+    """Start a JVM in the background, for the `start_jvm` that follows; first do what it needs, then `after`."""
     global _beginning
     if _beginning is None and SparkContext._gateway is None and GATEWAY not in os.environ and DEBUG not in os.environ:
         _be_silent()
-        _beginning = _Beginning(conf, before, _open(None))
+        _beginning = _Beginning(conf, before, after, _open(None))
 
 
-def start_jvm(conf: SparkConf, checkpoint: Path | None) -> Any:
-    """Start a JVM unless this process has one; return its side of the gateway.
+def start_jvm(conf: SparkConf, checkpoint: Path | None, after: Prepare) -> Any:
+    """Start a JVM unless this process has one, and do `after` with it; return its side of the gateway.
 
     Its log is `spark.log` in a checkpoint, or a new temporary file, unless it is wanted on the terminal. Nor does a JVM
     that ends later than this process hold open a pipe on its output.
@@ -85,11 +88,22 @@ def start_jvm(conf: SparkConf, checkpoint: Path | None) -> Any:
             _be_silent()
             target = _open(checkpoint)
             try:
-                gateway = launch_gateway(conf, {"stdout": target, "stderr": target})  # type: ignore[no-untyped-call]
+                gateway = _launch(conf, target, after)
             finally:
                 os.close(target)
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
     return SparkContext._jvm
+
+
+def _launch(conf: SparkConf, target: int, after: Prepare) -> Any:
+    """Start a JVM in a group of its own: a signal to the group of this process must not end it in a micro-batch.
+
+    It ends with this process all the same, since then its standard input does.
+    """
+    options = {"stdout": target, "stderr": target, "process_group": 0}
+    gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]
+    after(gateway)
+    return gateway
 
 
 def _be_silent() -> None:
