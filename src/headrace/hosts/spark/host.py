@@ -56,7 +56,7 @@ from headrace.hosts.spark.starting.executors import slots, wait_for_executors
 from headrace.hosts.spark.starting.handshake import shake_hands
 from headrace.hosts.spark.starting.jvm import with_log
 from headrace.hosts.spark.starting.launch import Launch
-from headrace.hosts.spark.starting.settings import PARTITIONS
+from headrace.hosts.spark.starting.settings import PARTITIONS, PLANS
 from headrace.hosts.spark.starting.shipping import added_paths, ship_modules
 from headrace.hosts.spark.stores import store_session
 from headrace.hosts.spark.supervisor import Supervisor
@@ -163,7 +163,7 @@ class SparkDeployment:
         self._rebucket(running)
         python = ship_modules(spark.sparkContext, allowed()) if is_cluster(spark) else allowed()
         pages = retried(
-            spark.readStream.format("headrace")
+            _for_plans(spark).readStream.format("headrace")
             .schema(SPARK_SCHEMA)  # or Spark's process that makes the source would have to import it
             .option("directory", str(self.directory))
             .option("owner", "" if (claim := claim_to(self.directory)) is None else claim.token)
@@ -512,6 +512,15 @@ def _publish(context: SparkContext, publications: Sequence[Publication]) -> None
     except Py4JJavaError as error:
         what = essence(str(error))
         raise SinkFault(what.partition(": ")[2] or what, hint=with_log("start again, which tries it again")) from error
+
+
+def _for_plans(spark: SparkSession) -> SparkSession:
+    """Return a session like this one, with settings for a plan of few rows that is made anew for each micro-batch."""
+    own = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for setting in PLANS:
+        if not spark.sparkContext.getConf().contains(setting.name):
+            own.conf.set(setting.name, setting.value)
+    return own
 
 
 def _register(spark: SparkSession) -> None:

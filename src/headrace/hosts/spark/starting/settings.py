@@ -124,6 +124,13 @@ ONE_MACHINE = (
 )
 
 
+#: For the plans of our own queries alone: tuples are processed in Python, Spark passes on some rows for each task.
+PLANS = (
+    Setting("spark.sql.codegen.wholeStage", "false", "to write a program takes longer than some rows without one"),
+    Setting("spark.sql.ui.explainMode", "simple", "Spark makes this text of every plan, and nobody reads it"),
+)
+
+
 def chosen_settings(given: Mapping[str, str], *, is_local: bool) -> dict[str, str]:
     """Return the settings of a new Spark in addition to those that the user gave; HostFault if these contradict."""
     check_needed(given)
