@@ -1,10 +1,11 @@
-"""The JVM that Headrace starts: how it makes files, and what a signal to the whole process group does."""
+"""The JVM that Headrace starts: how it makes files and plans, and what a signal to the whole process group does."""
 
 import os
 import signal
 import subprocess
 import sys
 
+from headrace.session import Session
 from headrace.testing.watching import until
 
 SCRIPT = """
@@ -29,6 +30,17 @@ def test_files_get_their_permissions_without_another_process(spark, tmp_path):
         "folder": 0o1777,
     }
     assert files.getClass().getSuperclass().getName() == "org.apache.hadoop.fs.LocalFileSystem"
+
+
+def test_plans_of_our_queries_have_no_programs_and_the_session_of_spark_stays_as_it_is(spark, tmp_path):
+    with Session(tmp_path) as session:
+        session.execute("CREATE STREAM s (v INT) FROM MEMORY; CREATE QUERY q AS SELECT v FROM s INTO MEMORY")
+        session.push("s", [{"v": 1}])
+        until(lambda: session.results("q").height, session=session)
+        plan = session.deployment.query._jsq.explainInternal(False)
+    assert "TransformWithState" in plan
+    assert "*(1)" not in plan  # how Spark marks what has a program
+    assert spark.conf.get("spark.sql.codegen.wholeStage") == "true"
 
 
 def test_a_signal_to_the_process_group_lets_the_micro_batch_finish(tmp_path):
