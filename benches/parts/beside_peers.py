@@ -163,7 +163,7 @@ class Size:
 
 #: The same sizes for all benches of peers.
 QUICK, MEDIUM, LARGE, FULL = Size(6, 50_000), Size(8, 250_000), Size(4, 2_000_000), Size(20, 250_000)
-#: What warms up the JVM of Headrace and Spark: what it does once for each micro-batch is compiled after hundreds of them.
+#: Warms up the JVM of Headrace and Spark: what it does once for each micro-batch is compiled after hundreds of them.
 WARMING = Size(100, 2_000)
 #: The heap of Flink's JVM if its state, all of which is there, does not fit into as much as the others get.
 FLINK_MEMORY = {LARGE: "10g"}

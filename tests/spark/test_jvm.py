@@ -36,7 +36,7 @@ def test_plans_of_our_queries_have_no_programs_and_the_session_of_spark_stays_as
     with Session(tmp_path) as session:
         session.execute("CREATE STREAM s (v INT) FROM MEMORY; CREATE QUERY q AS SELECT v FROM s INTO MEMORY")
         session.push("s", [{"v": 1}])
-        until(lambda: session.results("q").height, session=session)
+        until(lambda: session.results("q"), session=session)
         plan = session.deployment.query._jsq.explainInternal(False)
     assert "TransformWithState" in plan
     assert "*(1)" not in plan  # how Spark marks what has a program

@@ -163,7 +163,8 @@ class SparkDeployment:
         self._rebucket(running)
         python = ship_modules(spark.sparkContext, allowed()) if is_cluster(spark) else allowed()
         pages = retried(
-            _for_plans(spark).readStream.format("headrace")
+            _for_plans(spark)
+            .readStream.format("headrace")
             .schema(SPARK_SCHEMA)  # or Spark's process that makes the source would have to import it
             .option("directory", str(self.directory))
             .option("owner", "" if (claim := claim_to(self.directory)) is None else claim.token)
