@@ -37,7 +37,7 @@ def test_plans_of_our_queries_have_no_programs_and_the_session_of_spark_stays_as
         session.execute("CREATE STREAM s (v INT) FROM MEMORY; CREATE QUERY q AS SELECT v FROM s INTO MEMORY")
         session.push("s", [{"v": 1}])
         until(lambda: session.results("q"), session=session)
-        plan = session.deployment.query._jsq.explainInternal(False)
+        plan = session.deployment.query._jsq.explainInternal(False)  # type: ignore[attr-defined]
     assert "TransformWithState" in plan
     assert "*(1)" not in plan  # how Spark marks what has a program
     assert spark.conf.get("spark.sql.codegen.wholeStage") == "true"
