@@ -44,7 +44,8 @@ def relations_of(server: Server) -> dict[str, Relation]:
     A table that a stream feeds is state of its queries, and is none of them.
     """
     service = server.service
-    batch = service.settled
+    # of the first micro-batch of this process, some queries may have results on their shelves, and others not yet
+    batch = service.shelves.restored if service.settled is None else service.settled
     found: dict[str, Relation] = {}
     for table in service.catalog.tables():
         if table.origin is None:

@@ -151,6 +151,7 @@ class Shelves:
         self._lock = threading.Lock()
         self._new: set[str] = set()  # queries with results that `listen` has not heard of
         self.listen: Callable[[str], None] = lambda query: None
+        self.restored = -1  # the last micro-batch of an earlier server
 
     def take(self, batch: int, query: str, schema: Schema, pages: Sequence[Page], hidden: int) -> None:
         """Take the results of a query in a micro-batch; called within the delivery."""
@@ -217,6 +218,7 @@ class Shelves:
                     break
             for entry in reversed(chosen):
                 shelf.put(entry)
+                self.restored = max(self.restored, entry.batch)
 
     def forget(self, kept: Callable[[str], bool]) -> list[str]:
         """Drop the shelves of queries that are not kept; return their names."""

@@ -206,3 +206,17 @@ def test_two_queries_over_one_stream_fit_together_under_load(tmp_path: Path) -> 
         assert counts[-1][0] > counts[0][0], "rows came meanwhile"
     finally:
         end(server)
+
+
+def test_of_the_first_micro_batch_nothing_is_there_before_it_has_ended(tmp_path: Path) -> None:
+    text = "CREATE STREAM s (item INT, price DOUBLE) FROM MEMORY; CREATE QUERY q AS SELECT * FROM s"
+    server = serve(tmp_path / "state", text)
+    try:
+        server.service.settled = None
+        server.service.shelves.take(7, "q", SCHEMA, [page((1, 2.0))], 0)
+        client = Client(server)
+        assert ask(client, "SELECT count(*) FROM q")["rows"] == [[0]]
+        server.service.shelves.restored = 7  # an earlier server had kept it
+        assert ask(client, "SELECT count(*) FROM q")["rows"] == [[1]]
+    finally:
+        end(server)
