@@ -222,13 +222,14 @@ class SavedState:
                     room -= len(data)
                     kept[full] = Saved(frame, data, b"", len(data), batch)
                     continue
-                is_cached = chunk.startswith(DERIVED) and self._cache.directory is not None
-                stored = data if is_cached else compress(data)
+                is_derived = chunk.startswith(DERIVED) and self._cache.directory is not None
+                stored = data if is_derived else compress(data)
                 digest = digest_of(stored)
                 if before is not None and before.digest == digest:
                     kept[full] = before._replace(frame=frame)  # another object with the same content
                     continue
                 self._cache.put(digest, data)
+                is_cached = is_derived and self._cache.directory is not None  # unless it could not be written
                 kept[full] = Saved(frame, None, digest, len(data), batch, is_cached)
                 if not is_cached:
                     yield full, stored

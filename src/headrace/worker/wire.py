@@ -1,8 +1,8 @@
 """How elements travel between processes: as rows of six columns.
 
-On Spark each is one row of the shuffle. A payload is a page as Arrow IPC, compressed on its way to a bucket, or a
-note as MessagePack. This module alone
-knows the columns: as a value of ours, as Spark's schema, as an Arrow batch to Spark, and as rows from and to Spark.
+On Spark each is one row of the shuffle. A payload is a note as MessagePack, or a page as Arrow IPC, compressed on its
+way to a bucket. This module alone knows the columns: as a value of ours, as Spark's schema, as an Arrow batch to Spark,
+and as rows from and to Spark.
 """
 
 from __future__ import annotations

@@ -177,3 +177,10 @@ def test_without_a_cache_derived_chunks_are_stored_like_others_and_leave_the_sto
     save(cached, 2, store, **{"~ab": frame(2)})
     assert "vertex/~ab" not in store.values
     assert load(store, ChunkCache(tmp_path))["~ab"].equals(frame(2))
+
+
+def test_a_derived_chunk_that_the_cache_cannot_take_is_in_the_store(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = MemoryStore()
+    save(SavedState(0, ChunkCache(tmp_path / "file")), 1, store, **{"a": frame(0), "~ab": frame(1)})
+    assert load(store, ChunkCache(None))["~ab"].equals(frame(1))
