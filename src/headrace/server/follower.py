@@ -55,9 +55,9 @@ class CompleteFollower:
         self.check()
         taken: list[tuple[Shelved, pl.DataFrame, int]] = []
         room = MOST_ROWS
-        settled = self._service.settled
+        settled = self._service.shelves.settled
         for batch in self._files.batches(self.after):
-            if room <= 0 or (settled is not None and batch > settled):
+            if room <= 0 or batch > settled:
                 break
             found = self._files.read(batch)
             if found is None:
@@ -113,8 +113,8 @@ class Follower:
     def take(self) -> list[tuple[Shelved, pl.DataFrame, int]]:
         """Return what came since the last time: micro-batches, their rows, and how many rows before were skipped."""
         entries, shelf = self._service.shelves.read(self.query, self.after)
-        settled = self._service.settled
-        entries = [entry for entry in entries if settled is None or entry.batch <= settled]
+        settled = self._service.shelves.settled
+        entries = [entry for entry in entries if entry.batch <= settled]
         if shelf is None or not entries:
             return []
         taken: list[tuple[Shelved, pl.DataFrame, int]] = []

@@ -44,8 +44,7 @@ def relations_of(server: Server) -> dict[str, Relation]:
     A table that a stream feeds is state of its queries, and is none of them.
     """
     service = server.service
-    # of the first micro-batch of this process, some queries may have results on their shelves, and others not yet
-    batch = service.shelves.restored if service.settled is None else service.settled
+    batch = service.shelves.settled  # of a later one, some queries have results on their shelves, and others not yet
     found: dict[str, Relation] = {}
     for table in service.catalog.tables():
         if table.origin is None:

@@ -65,7 +65,6 @@ class Service:
         self.session = open_session()
         self.shelves = Shelves(self._keep, most=self._startup.shelves)
         self.follows = Follows()
-        self.settled: int | None = None  # the last micro-batch that was delivered by this process
         self.listeners: list[Callable[[Beat], None]] = []
         self.beats = Beats(self.status, self.follows.counts, self._on_beat)
         self._writer = Writer(self._idle)
@@ -254,9 +253,13 @@ class Service:
 
     def _restore_shelves(self) -> None:
         """Put what durable shelves hold back on the shelves, up to what fits."""
-        for query in self.running.known:
-            if any(sink.kind == "SHELF" for sink in query.sinks):
-                self.shelves.restore(query.query, query.schema, ShelfFiles(query.query, self.directory))
+        self.shelves.restore(
+            {
+                query.query: (query.schema, ShelfFiles(query.query, self.directory))
+                for query in self.running.known
+                if any(sink.kind == "SHELF" for sink in query.sinks)
+            }
+        )
 
     def _keep(self, query: str) -> Keep:
         definition = self.session.catalog.get(query)
@@ -269,8 +272,7 @@ class Service:
     # --- What happens by itself ---
 
     def _on_moment(self, moment: Moment) -> None:
-        self.settled = moment.statistics.batch
-        self.shelves.settle()
+        self.shelves.settle(moment.statistics.batch)
         if moment.ended:
             self._state = "ended"
         self.beats.take(moment)

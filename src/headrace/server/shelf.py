@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -151,7 +151,7 @@ class Shelves:
         self._lock = threading.Lock()
         self._new: set[str] = set()  # queries with results that `listen` has not heard of
         self.listen: Callable[[str], None] = lambda query: None
-        self.restored = -1  # the last micro-batch of an earlier server
+        self.settled = -1  # the last micro-batch that all sinks have, also if an earlier server delivered it
 
     def take(self, batch: int, query: str, schema: Schema, pages: Sequence[Page], hidden: int) -> None:
         """Take the results of a query in a micro-batch; called within the delivery."""
@@ -172,8 +172,9 @@ class Shelves:
             self._make_room()
             self._new.add(query)
 
-    def settle(self) -> None:
+    def settle(self, batch: int) -> None:
         """Let followers look: a micro-batch is delivered to all sinks."""
+        self.settled = batch
         with self._lock:
             queries, self._new = self._new, set()
         for query in queries:
@@ -201,8 +202,14 @@ class Shelves:
             shelf = self._shelves.get(query)
             return None if shelf is None else shelf.view()
 
-    def restore(self, query: str, schema: Schema, kept: ShelfFiles) -> None:
-        """Put on a shelf what an earlier server has kept on disk."""
+    def restore(self, kept: Mapping[str, tuple[Schema, ShelfFiles]]) -> None:
+        """Put on the shelves of queries what an earlier server has kept on disk, up to what fits."""
+        newest = max((self._restore(query, schema, files) for query, (schema, files) in kept.items()), default=-1)
+        if self.settled < 0:  # else this process knows better
+            self.settled = newest
+
+    def _restore(self, query: str, schema: Schema, kept: ShelfFiles) -> int:
+        """Restore one shelf; return its last micro-batch, -1 if there is none."""
         with self._lock:
             shelf = self._shelves[query] = Shelf(query, schema, self._keep_of(query))
             chosen: list[Shelved] = []
@@ -218,7 +225,7 @@ class Shelves:
                     break
             for entry in reversed(chosen):
                 shelf.put(entry)
-                self.restored = max(self.restored, entry.batch)
+            return chosen[0].batch if chosen else -1
 
     def forget(self, kept: Callable[[str], bool]) -> list[str]:
         """Drop the shelves of queries that are not kept; return their names."""

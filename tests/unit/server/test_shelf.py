@@ -181,15 +181,15 @@ def test_nobody_sees_what_a_failed_delivery_left_on_a_shelf(tmp_path: Path, kind
     try:
         client, service = Client(server), server.service
         client.ask("POST", "streams/bids/rows", [{"item": 1}])
-        client.until(lambda: (kept := _batches(service.directory)) and (service.settled or -1) >= kept[-1])
+        client.until(lambda: (kept := _batches(service.directory)) and service.shelves.settled >= kept[-1])
         follower = Follower(service, "every", -1) if kind == "lively" else CompleteFollower(service, "every", -1)
         assert [frame["item"].to_list() for _, frame, _ in follower.take()] == [[1]]
         rows = page((2, 0.0)).rows.select("item", "__ts")
-        half = (service.settled or 0) + 1  # a micro-batch that another sink refuses: only shelves have it
+        half = service.shelves.settled + 1  # a micro-batch that another sink refuses: only shelves have it
         service.shelves.take(half, "every", Schema.of(item=Type.INT), [Page(rows)], 0)
         ShelfFiles("every", service.directory).write(half, rows.select("item"))
         assert follower.take() == []
-        service.settled = half
+        service.shelves.settle(half)
         assert [frame["item"].to_list() for _, frame, _ in follower.take()] == [[2]]
     finally:
         end(server)
@@ -200,8 +200,8 @@ def test_followers_hear_of_results_when_all_sinks_have_them() -> None:
     kept.listen = heard.append
     kept.take(1, "q", SCHEMA, [page((1, 1.0))], 0)
     assert heard == []
-    kept.settle()
-    kept.settle()
+    kept.settle(1)
+    kept.settle(1)
     assert heard == ["q"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -12,11 +13,14 @@ import pytest
 from tests.unit.server.conftest import Client, end, serve
 from tests.unit.server.test_shelf import SCHEMA, page, shelves
 
+from headrace.connectors.shelf import ShelfFiles
 from headrace.model.keep import Keep
 from headrace.server import snapshot
 from headrace.server.problems import Fault
-from headrace.server.relations import Relation
+from headrace.server.relations import Relation, relations_of
+from headrace.server.service import Service
 from headrace.server.snapshot import take_snapshot
+from headrace.session import Session
 
 SQL = """
 CREATE STREAM bids (item INT, price DOUBLE) FROM MEMORY;
@@ -208,15 +212,30 @@ def test_two_queries_over_one_stream_fit_together_under_load(tmp_path: Path) -> 
         end(server)
 
 
-def test_of_the_first_micro_batch_nothing_is_there_before_it_has_ended(tmp_path: Path) -> None:
-    text = "CREATE STREAM s (item INT, price DOUBLE) FROM MEMORY; CREATE QUERY q AS SELECT * FROM s"
-    server = serve(tmp_path / "state", text)
+def test_of_a_micro_batch_nothing_is_read_before_all_sinks_have_it(tmp_path: Path) -> None:
+    end(serve(tmp_path / "state", "CREATE STREAM s (item INT, price DOUBLE) FROM MEMORY; CREATE QUERY q AS FROM s"))
+    service = Service(lambda: Session(tmp_path / "state", host="local"))
+    service.own()
+    server: Any = SimpleNamespace(service=service)  # nothing is started, so no micro-batch ends by itself
     try:
-        server.service.settled = None
-        server.service.shelves.take(7, "q", SCHEMA, [page((1, 2.0))], 0)
-        client = Client(server)
-        assert ask(client, "SELECT count(*) FROM q")["rows"] == [[0]]
-        server.service.shelves.restored = 7  # an earlier server had kept it
-        assert ask(client, "SELECT count(*) FROM q")["rows"] == [[1]]
+        for batch in (7, 8):
+            service.shelves.take(batch, "q", SCHEMA, [page((batch, 2.0))], 0)
+            assert relations_of(server)["q"].make()["item"].to_list() == list(range(7, batch))
+            service.shelves.settle(batch)
+            assert relations_of(server)["q"].make()["item"].to_list() == list(range(7, batch + 1))
     finally:
-        end(server)
+        service.session.stop()
+
+
+def test_what_an_earlier_server_has_kept_is_read_at_once(tmp_path: Path) -> None:
+    files = ShelfFiles("q", tmp_path)
+    for batch in (3, 5):
+        files.write(batch, page((batch, 1.0)).visible())
+    kept = shelves(Keep(rows=100))
+    kept.restore({"q": (SCHEMA, files), "none": (SCHEMA, ShelfFiles("none", tmp_path))})
+    assert kept.settled == 5
+    kept.settle(6)
+    files.write(7, page((7, 1.0)).visible())  # and then the delivery to another sink failed
+    kept.restore({"q": (SCHEMA, files)})
+    assert kept.settled == 6
+    assert shelves(Keep()).settled == -1

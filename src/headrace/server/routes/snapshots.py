@@ -17,7 +17,8 @@ def snapshot(call: Call) -> SnapshotView | Response:
     """Run a SELECT over what is on shelves, in stored tables and in headrace.* now."""
     ask: SnapshotAsk = call.body
     form = form_of(call)
-    batch = call.server.service.settled
+    settled = call.server.service.shelves.settled
+    batch = settled if settled >= 0 else None
     taken = take_snapshot(ask.text, relations_of(call.server), ask.limit)
     if form != JSON:
         return Response(body_of(taken.frame, form), media_type=form)
