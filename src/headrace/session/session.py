@@ -271,7 +271,7 @@ class Session:
 
         Final ones come later.
         """
-        return self._statements.partials(query)
+        return self._statements.demands.partials(query)
 
     def subscribe(self, query: str, take: Subscriber) -> None:
         """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread.
