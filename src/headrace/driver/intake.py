@@ -10,33 +10,46 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.catalog.definitions import AHEAD, CLOCK, FAILURES, RAISED, Stream, Timing
+from headrace.catalog.definitions import AHEAD, FAILURES, RAISED, Stream, Timing
 from headrace.commands.allotments import Allotment
 from headrace.commands.command import Allot, FailQuery, RaiseTuples, UseBuckets, encode_command
 from headrace.commands.running import Running
 from headrace.connectors.connector import (
     KeepingSource,
-    LanedSource,
     MeasuredSource,
     PacedSource,
     SkippingSource,
     Source,
-    Split,
     SteeredSource,
-    TimedSource,
     WaitingSource,
 )
 from headrace.connectors.connector import Offset as Position
 from headrace.connectors.spool import exchange_spool, split_by_hand
 from headrace.driver.deployed import Deployed, Deployments, notes_in
+from headrace.driver.division import deal, in_lanes
 from headrace.driver.exchanges import ReadParts, exchange_splits, keeps_parts, next_exchange, sweep_parts
+from headrace.driver.frontiers import (
+    behind,
+    bounds_of,
+    clock_at,
+    clocks_of,
+    follows_clock,
+    highest,
+    is_punctual,
+    is_wall_clock,
+    lanes_of,
+    newest_of,
+    offered_at,
+    reset_at,
+    unraised,
+)
 from headrace.driver.offset import ExchangeAt, Offset, StreamAt, exchanged
 from headrace.driver.pause import is_paused
 from headrace.driver.progress import Progress, has_progress, read_progress
 from headrace.driver.rules.raising import is_over
 from headrace.errors import HostFault
-from headrace.model.streams import bad_stream, exchange_stream, is_system_stream, late_stream
-from headrace.model.time import BEGIN, EARLIEST, END, LATEST, MILLISECOND, SECOND
+from headrace.model.streams import exchange_stream, is_system_stream
+from headrace.model.time import BEGIN, MILLISECOND, SECOND
 from headrace.worker.ingest import Task, Work
 from headrace.worker.lane_times import forget_notes
 from headrace.worker.moving import delete, sweep
@@ -47,8 +60,6 @@ from headrace.worker.wire import Control, Wait
 TICK = 200 * MILLISECOND
 #: In the first micro-batch of each such period, tuples are counted by parcel.
 COUNTED_EVERY = SECOND
-#: Sources that make their timestamps themselves: none is wrong.
-_MADE_TIMES = (CLOCK, "GENERATOR")
 
 
 class Intake:
@@ -76,9 +87,9 @@ class Intake:
         time = max(now, start.time)
         start = _known_at(start, deployed.streams)
         _check_progress(progress, start, deployed, self.directory)
-        start = _reset_at(start, deployed.running, time)
+        start = reset_at(start, deployed.running, time)
         streams = {name: self._stream(name, deployed, start, progress, time) for name in deployed.streams}
-        streams |= _unraised(deployed, streams)
+        streams |= unraised(deployed, streams)
         exchanges = {
             origin: next_exchange(origin, start.exchanges.get(origin) or ExchangeAt(), progress, self.directory)
             for origin in deployed.exchanges
@@ -98,7 +109,7 @@ class Intake:
             buckets=self._buckets(start.commands, deployed.running),
             moved=progress.moved,
         )
-        end = msgspec.structs.replace(end, streams=_offered(end.streams, _clocks(deployed, end)))
+        end = msgspec.structs.replace(end, streams=offered_at(end.streams, clocks_of(deployed, end)))
         is_needed = start.work() != end.work() or (end.moved and end.moved != start.moved)
         return end if is_needed or self._is_time(deployed, start, end, progress) else start
 
@@ -111,7 +122,7 @@ class Intake:
             *self._stream_work(deployed, start, end, parallel),
             *self._exchange_work(deployed, start, end, parallel),
         ]
-        shares = _deal(work, parallel)
+        shares = deal(work, parallel)
         self._left_notes |= any(piece.is_asked for pieces in work for piece in pieces)
         allotments = self._allotments(start, end)
         is_counted = len(end.buckets or self.buckets) > 1 and start.time // COUNTED_EVERY < end.time // COUNTED_EVERY
@@ -188,7 +199,7 @@ class Intake:
         at = self._position(name, deployed, before, progress, time)
         complete = source.finished(at)
         caught_up = source.caught_up(at) if isinstance(source, PacedSource) else complete
-        punctual = _is_punctual(name, deployed, progress) or is_wall_clock(stream)
+        punctual = is_punctual(name, deployed, progress) or is_wall_clock(stream)
         lag = None if punctual or not stream.behind else progress.lags.get(name)
         ended = deployed.running.draining and complete
         match stream.timing:
@@ -200,15 +211,15 @@ class Intake:
             case Timing.INTERNAL | Timing.LATENT if at != before.at:
                 reached = time
             case _:
-                reached = _newest(name, deployed, start, progress)
+                reached = newest_of(name, deployed, start, progress)
         return StreamAt(
             at=at,
             newest=reached,
-            lanes=_lanes(name, deployed, before, progress),
+            lanes=lanes_of(name, deployed, before, progress),
             ended=ended and (before.ended or _is_over(name, deployed, start, progress)),
             live=complete
             and (punctual or lag is not None)
-            and _follows_clock(stream)
+            and follows_clock(stream)
             and deployed.running.ets.mode != "none",
             lag=lag or 0,
             fresh=time if caught_up else before.fresh,
@@ -241,13 +252,13 @@ class Intake:
 
     def _is_time(self, deployed: Deployed, start: Offset, end: Offset, progress: Progress) -> bool:
         """Return whether to run a micro-batch for the time alone: an operator waits for it, or a period is over."""
-        clocks = _clocks(deployed, end)
+        clocks = clocks_of(deployed, end)
         if deployed.running.ets.mode == "periodic":
-            return bool(clocks) and _clock(deployed, end.time) > _clock(deployed, start.time)
-        now = _highest(_bounds(deployed, end), clocks)
+            return bool(clocks) and clock_at(deployed, end.time) > clock_at(deployed, start.time)
+        now = highest(bounds_of(deployed, end), clocks)
         before: dict[str, int] = {}
         if start.streams.keys() == end.streams.keys():
-            before = _highest(_bounds(deployed, start), _clocks(deployed, start))
+            before = highest(bounds_of(deployed, start), clocks_of(deployed, start))
         for wait in progress.waits:
             if _have_reached(wait, now, end.time) and not _have_reached(wait, before, start.time):
                 return True
@@ -279,7 +290,7 @@ class Intake:
                 bound = BEGIN if before is None else before.newest
                 work.append([Work(name, split, bound, since) for split in splits])
             else:
-                work.append(_in_lanes(name, splits, deployed, stream, since, end.time))
+                work.append(in_lanes(name, splits, deployed, stream, since, end.time))
         return work
 
     def _exchange_work(self, deployed: Deployed, start: Offset, end: Offset, parallel: int) -> list[list[Work]]:
@@ -302,9 +313,9 @@ class Intake:
         offered = {name: end.streams[name].offered for name in deployed.streams}
         return Control(
             time=end.time,
-            bounds=_bounds(deployed, end),
+            bounds=bounds_of(deployed, end),
             # before parcels change bucket, all buckets are told what any of them may have been told before
-            clocks={name: at for name, at in offered.items() if at > BEGIN} if is_moving else _clocks(deployed, end),
+            clocks={name: at for name, at in offered.items() if at > BEGIN} if is_moving else clocks_of(deployed, end),
             moved=end.moved,
             lanes={name: end.streams[name].lanes for name in deployed.streams if end.streams[name].lanes},
             commands=[encode_command(command) for command in commands],
@@ -312,7 +323,7 @@ class Intake:
             behind={
                 name: late
                 for name, stream in deployed.streams.items()
-                if (late := _behind(stream, end, end.streams[name]))
+                if (late := behind(stream, end, end.streams[name]))
             },
             unread={name: unread for name in deployed.streams if (unread := end.streams[name].unread)},
             budget=end.budget,
@@ -337,40 +348,12 @@ def _budget(running: Running, progress: Progress) -> int | None:
             return None if running.draining else running.budget.nanoseconds
 
 
-def _behind(stream: Stream, end: Offset, at: StreamAt) -> int:
-    """Return for how long at most unread records have been there (microseconds); 0 if all that had come are read.
-
-    Records with timestamps of their own have not been there for longer than their timestamps say, unless these lead the
-    clock.
-    """
-    since = at.fresh
-    if stream.timing is Timing.EXTERNAL and at.fresh < end.time and at.newest <= end.time + stream.skew:
-        since = max(since, min(at.newest, end.time - MILLISECOND))
-    return max(0, end.time - since)
-
-
 def _known_at(start: Offset, streams: Mapping[str, Stream]) -> Offset:
     """Return an offset without the positions of streams of these names that had other sources."""
     known = {
         name: at for name, at in start.streams.items() if name not in streams or at.source in ("", streams[name].source)
     }
     return start if len(known) == len(start.streams) else msgspec.structs.replace(start, streams=known)
-
-
-def _reset_at(start: Offset, running: Running, time: int) -> Offset:
-    """Return an offset in which streams have come as far as commands after it say that reset their frontiers."""
-    streams = dict(start.streams)
-    for name, reset in running.reset_since(start.commands).items():
-        before = streams.get(name) or StreamAt(fresh=time)
-        streams[name] = msgspec.structs.replace(
-            before,
-            newest=reset.newest,
-            lanes=dict.fromkeys(before.lanes, reset.to),
-            live=False,
-            leads=False,
-            offered=BEGIN,
-        )
-    return msgspec.structs.replace(start, streams=streams)
 
 
 def _idle(at: StreamAt) -> StreamAt:
@@ -394,22 +377,6 @@ def _is_over(name: str, deployed: Deployed, start: Offset, progress: Progress) -
             return True
 
 
-def _is_punctual(name: str, deployed: Deployed, progress: Progress) -> bool:
-    """Return whether a stream's last tuples came within its skew.
-
-    One that has been silent from the start is taken to be as those are that queries read together with it.
-    """
-    known = progress.punctual.get(name)
-    if known is not None:
-        return known
-    partners = [
-        is_stamped(deployed.streams[partner]) or progress.punctual[partner]
-        for partner in deployed.partners.get(name, ())
-        if partner in progress.punctual or is_stamped(deployed.streams[partner])
-    ]
-    return bool(partners) and all(partners)
-
-
 def _check_progress(progress: Progress, start: Offset, deployed: Deployed, checkpoint: Path) -> None:
     """Raise a fault if what the last micro-batch left is missing: late tuples would not be recognized."""
     timed = [name for name, stream in deployed.streams.items() if stream.timing is Timing.EXTERNAL]
@@ -426,16 +393,6 @@ def _have_reached(wait: Wait, bounds: Mapping[str, int], time: int) -> bool:
     return all(bounds.get(name, time if wait.anyhow else BEGIN) >= wait.bound for name in wait.streams)
 
 
-def is_stamped(stream: Stream) -> bool:
-    """Return whether the tuples of a stream have the time at which they are read."""
-    return stream.timing in (Timing.INTERNAL, Timing.LATENT)
-
-
-def is_wall_clock(stream: Stream) -> bool:
-    """Return whether a stream is the clock itself, so that all its tuples up to now are there."""
-    return stream.connector.kind == CLOCK and "start" not in stream.connector.options
-
-
 def _end(source: Source, start: Position, needed: Needed, name: str, time: int, limit: int) -> Position:
     """Return how far to read: the limit is on tuples that are read, not on those that are left out unread."""
     unneeded = needed.unneeded(name)
@@ -444,187 +401,9 @@ def _end(source: Source, start: Position, needed: Needed, name: str, time: int, 
     return source.latest(start, now=time, limit=limit)
 
 
-def _deal(work: Sequence[Sequence[Work]], parallel: int) -> list[tuple[Work, ...]]:
-    """Divide the splits of streams among tasks; the order of tasks is that of the records of each stream."""
-    shares: list[list[Work]] = [[] for _ in range(parallel)]
-    turn = 0
-    for splits in work:
-        count = len(splits)
-        first = turn % max(1, parallel - count + 1)
-        for place, split in enumerate(splits):
-            shares[first + place * parallel // max(parallel, count)].append(split)
-        turn += count
-    return [tuple(share) for share in shares]
-
-
-def _in_lanes(
-    name: str, splits: Sequence[Split], deployed: Deployed, at: StreamAt, since: int, time: int
-) -> list[Work]:
-    """Return the work of reading splits of a stream, each with what is known of those before it in its lane."""
-    stream, source = deployed.streams[name], deployed.sources[name]
-    if stream.timing is not Timing.EXTERNAL:
-        return [Work(name, split, at.newest, since) for split in splits]
-    by_lane: dict[str | None, list[Split]] = {}
-    for split in splits:
-        by_lane.setdefault(source.lane(split) if isinstance(source, LanedSource) else None, []).append(split)
-    work = []
-    for lane, pieces in by_lane.items():
-        newest = at.newest if lane is None else max(at.newest, _newest_at(at.lanes.get(lane, BEGIN), stream.skew))
-        latest = _latest_time(stream, at, newest, time)
-        # of a lane of which nothing is known, the records themselves show whether it leads the clock
-        may_lead = stream.ahead is None and newest == BEGIN and latest < LATEST
-        told = _told(name, deployed, pieces if may_lead else pieces[:-1], latest)
-        may_lead = may_lead and all(time is None for time in told)
-        before: tuple[Split, ...] = ()
-        for place, split in enumerate(pieces):
-            reached = told[place] if place < len(told) else None
-            is_asked = reached is None and place < len(pieces) - 1
-            work.append(Work(name, split, newest, since, lane, before, is_asked, latest, may_lead))
-            if reached is None:
-                before = (*before, split)
-            else:
-                newest = max(newest, reached)
-    return work
-
-
-def _latest_time(stream: Stream, at: StreamAt, newest: int, time: int) -> int:
-    """Return the greatest timestamp that a record of a lane may have; `newest` is the greatest of those before."""
-    if stream.ahead is not None:
-        return min(time + stream.ahead, LATEST)
-    leads = at.leads or newest > time + AHEAD
-    return LATEST if leads or stream.connector.kind in _MADE_TIMES else min(time + AHEAD, LATEST)
-
-
-def _told(name: str, deployed: Deployed, splits: Sequence[Split], latest: int) -> list[int | None]:
-    """Return the newest timestamp of each split; None if it is not known without reading.
-
-    If one is not allowed, that is a bad record: the newest of the others is not known.
-    """
-    source, columns = deployed.sources[name], deployed.needed.columns(name)
-    if not isinstance(source, TimedSource):
-        return [None for _ in splits]
-    times = (source.newest(split, columns) for split in splits)
-    return [None if newest is None or not EARLIEST <= newest <= latest else newest for newest in times]
-
-
-def _newest(name: str, deployed: Deployed, start: Offset, progress: Progress) -> int:
-    """Return the newest timestamp, with several lanes that of the one that is furthest behind.
-
-    A bound by the clock in the last micro-batch holds even if it was not used.
-    """
-    before, skew = start.streams.get(name), deployed.streams[name].skew
-    bounds = progress.lanes.get(name, {})
-    if before is None:
-        return _newest_at(min(bounds.values()), skew) if bounds else progress.newest.get(name, BEGIN)
-    clock = _clock(deployed, start.time) - before.lag if before.live else BEGIN
-    if before.lanes:
-        read = _newest_at(min(max(bound, bounds.get(lane, BEGIN)) for lane, bound in before.lanes.items()), skew)
-    else:
-        read = progress.newest.get(name, BEGIN)
-    return max(before.newest, read, clock)
-
-
-def _newest_at(bound: int, skew: int) -> int:
-    """Return the newest timestamp that a bound follows from."""
-    return BEGIN if bound == BEGIN else bound + skew
-
-
-def _lanes(name: str, deployed: Deployed, before: StreamAt, progress: Progress) -> dict[str, int]:
-    """Return the bounds of the lanes that a stream waits for: those that had a tuple, or have records to read."""
-    source, stream = deployed.sources[name], deployed.streams[name]
-    if not isinstance(source, LanedSource) or stream.timing is not Timing.EXTERNAL:
-        return {}
-    # of a checkpoint without lanes it is only known how far the stream is
-    unknown = BEGIN if before.lanes or before.newest == BEGIN else before.newest - stream.skew
-    known = progress.lanes.get(name, {})
-    bounds = {}
-    for lane, has_unread in source.lanes(before.at).items():
-        bound = max(before.lanes.get(lane, unknown), known.get(lane, BEGIN))
-        if has_unread or bound > BEGIN:
-            bounds[lane] = bound
-    return bounds
-
-
 def _others_ended(deployed: Deployed, start: Offset) -> bool:
     """Return whether all streams had ended except those of the system, and events that depend on these."""
     others = [
         name for name in deployed.streams if not any(map(is_system_stream, (name, *deployed.feeders.get(name, ()))))
     ]
     return all(start.ended().get(name, False) for name in others)
-
-
-def _unraised(deployed: Deployed, streams: Mapping[str, StreamAt]) -> dict[str, StreamAt]:
-    """Let raised events that no rule raises come as far as the streams that are read together with them.
-
-    What a rule raises that is created later can only be earlier if its cause was: then it is late.
-    """
-    events = {
-        name
-        for name, stream in deployed.streams.items()
-        if stream.timing is Timing.CAUSED and name not in deployed.feeders
-    }
-    moved = {}
-    for event in events:
-        beside = deployed.partners[event] - events
-        bound = min((_bound(deployed.streams[name], streams[name]) for name in beside), default=BEGIN)
-        if streams[event].newest < bound < END:
-            moved[event] = msgspec.structs.replace(streams[event], newest=bound)
-    return moved
-
-
-def _bound(stream: Stream, at: StreamAt) -> int:
-    """Return the bound that follows from what has been read of a stream."""
-    if at.ended:
-        return END
-    return at.newest - (stream.skew if stream.timing is Timing.EXTERNAL and at.newest > BEGIN else 0)
-
-
-def _bounds(deployed: Deployed, end: Offset) -> dict[str, int]:
-    """Return the bounds that follow from what has been read: of streams, their side streams, and exchanges."""
-    bounds: dict[str, int] = {}
-    for name, stream in deployed.streams.items():
-        reached = end.streams[name]
-        bounds[late_stream(name)] = bounds[bad_stream(name)] = END if reached.ended else end.time
-        if (bound := _bound(stream, reached)) > BEGIN:
-            bounds[name] = bound
-    for origin, exchange in end.exchanges.items():
-        bounds[exchange_stream(origin)] = exchange.bound
-    return bounds
-
-
-def _clocks(deployed: Deployed, end: Offset) -> dict[str, int]:
-    """Return the bounds of silent streams by the clock: now if we stamp them, else now less their lag and skew."""
-    time = _clock(deployed, end.time)
-    clocks = {}
-    for name, stream in deployed.streams.items():
-        if is_stamped(stream):
-            clocks[name] = time
-        elif end.streams[name].live:
-            clocks[name] = time - end.streams[name].lag - stream.skew
-    return clocks if time > BEGIN else {}
-
-
-def _offered(streams: Mapping[str, StreamAt], clocks: Mapping[str, int]) -> dict[str, StreamAt]:
-    """Return streams with the latest bounds by the clock that a bucket may have asked for."""
-    later = {name: clock for name, clock in clocks.items() if clock > streams[name].offered}
-    return {**streams, **{name: msgspec.structs.replace(streams[name], offered=at) for name, at in later.items()}}
-
-
-def _highest(bounds: Mapping[str, int], clocks: Mapping[str, int]) -> dict[str, int]:
-    return {**bounds, **{name: max(bound, bounds.get(name, BEGIN)) for name, bound in clocks.items()}}
-
-
-def _clock(deployed: Deployed, time: int) -> int:
-    """Return the clock as streams tell it."""
-    match deployed.running.ets.mode:
-        case "on demand":
-            return time
-        case "periodic":
-            return time - time % deployed.running.ets.period
-        case "none":
-            return BEGIN
-
-
-def _follows_clock(stream: Stream) -> bool:
-    """Return whether what has arrived can be read at once, so that the clock tells how old an unread tuple can be."""
-    return stream.timing is Timing.EXTERNAL and stream.connector.kind != "SPARK"
