@@ -8,15 +8,18 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
+from headrace.client.tables import rows_of
 from headrace.client.values import reader
 from headrace.client.wire import Wire, error_of
 from headrace.errors import HeadraceError, HostFault, NotSupported
 from headrace.model.outcome import Listing, Message, Outcome, Started
+from headrace.model.rows import mappings
 
 if TYPE_CHECKING:
     from headrace.engine.statistics import Statistics
@@ -119,16 +122,19 @@ class RemoteSession:
         """Stop a query; nothing if it is off."""
         self.execute(f"STOP QUERY {_quoted(name)}")
 
-    def push(self, stream: str, rows: Sequence[Mapping[str, Any]], *, key: str = "") -> int | None:
+    def push(self, stream: str, rows: Any, *, key: str = "") -> int | None:
         """Append rows to a MEMORY stream, all or none; durable when it returns.
 
+        Rows are mappings, sequences in the order of the columns, data classes, or a table of Polars, Arrow or pandas.
         With a `key`, rows that were pushed under it within a day are not added again, also after a crash: then how many
         they were is returned, else None. Without one, only the repetition of a request that got no answer adds nothing.
         """
         self._pushes += 1
         header = {"Idempotency-Key": key or f"{self._start}-{self._pushes}"}
         path = f"/streams/{quote(stream, safe='')}/rows"
-        body = [dict(row) for row in rows]
+        table = rows_of(rows)
+        columns = cache(partial(self._columns, stream))  # asked for at most once, and only if rows have no names
+        body = [dict(row) for row in mappings(rows, columns)] if table is None else table
         try:
             answer = self._wire.ask("POST", path, body, header)
         except HostFault as error:
@@ -137,6 +143,11 @@ class RemoteSession:
             time.sleep(_PAUSE)
             answer = self._wire.ask("POST", path, body, header)
         return int(answer["rows"]) if key and answer["repeated"] else None
+
+    def _columns(self, stream: str) -> list[str]:
+        """Return the names of the columns of a stream."""
+        answer = self._wire.ask("GET", f"/streams/{quote(stream, safe='')}")
+        return [column["name"] for column in answer["columns"]]
 
     def results(self, query: str) -> list[dict[str, Any]]:
         """Return the newest results of a query that the server keeps."""

@@ -9,10 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from tests.unit.server.conftest import SQL, Client, end, serve
 from tests.unit.server.test_statements import ROWS
@@ -118,6 +122,62 @@ TYPED_ROWS: list[dict[str, Any]] = [
     {"n": 2, "x": math.inf, "f": 1.5, "xs": [], "m": {}, "s": {"x": None, "at": None, "d": None, "many": None}},
     {"n": 3, "x": 0.5},
 ]  # fmt: skip
+
+
+class Bid(NamedTuple):
+    item: int
+    price: float
+
+
+@dataclass(frozen=True)
+class Offer:
+    price: float
+    item: int | None = None
+
+
+PLAIN = """
+CREATE STREAM plain (item INT, price DOUBLE) FROM MEMORY;
+CREATE QUERY seen AS SELECT item, price FROM plain INTO MEMORY;
+"""
+SHAPES: dict[str, Any] = {
+    "tuples": [(1, 2.5), (2, None)],
+    "lists": [[1, 2.5], [2, None]],
+    "named tuples": [Bid(1, 2.5), Bid(2, None)],  # type: ignore[arg-type]
+    "data classes": [Offer(2.5, 1), Offer(None, 2)],  # type: ignore[arg-type]
+    "generator": lambda: ({"item": item, "price": price} for item, price in ((1, 2.5), (2, None))),
+    "polars": pl.DataFrame({"item": [1, 2], "price": [2.5, None]}),
+    "lazy": pl.LazyFrame({"item": [1, 2], "price": [2.5, None]}),
+    "arrow": pa.table({"item": [1, 2], "price": [2.5, None]}),
+    "pandas": pd.DataFrame({"item": [1, 2], "price": [2.5, float("nan")]}),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_and_tables_of_every_shape_are_pushed(session: Session | RemoteSession, shape: str) -> None:
+    session.execute(PLAIN)
+    session.push("plain", SHAPES[shape]() if shape == "generator" else SHAPES[shape])
+    settle(session, lambda: len(session.results("seen")) == 2)
+    assert session.results("seen") == [{"item": 1, "price": 2.5}, {"item": 2, "price": None}]
+
+
+@pytest.mark.parametrize("rows", [{"item": 1, "price": 2.5}, [(1, 2.5), (1,)], [(1, 2.5), 7], ["ab"]])
+def test_what_is_no_row_is_refused_and_nothing_is_pushed(session: Session | RemoteSession, rows: Any) -> None:
+    session.execute(PLAIN)
+    with pytest.raises(SourceFault) as found:
+        session.push("plain", rows)
+    assert found.value.hint
+    session.push("plain", [(3, 1.0)])
+    settle(session, lambda: session.results("seen"))
+    assert session.results("seen") == [{"item": 3, "price": 1.0}]
+
+
+def test_lists_in_a_table_of_pandas_are_lists(session: Session | RemoteSession) -> None:
+    session.execute(
+        "CREATE STREAM many (xs ARRAY<DOUBLE>) FROM MEMORY; CREATE QUERY seen AS SELECT xs FROM many INTO MEMORY"
+    )
+    session.push("many", pl.DataFrame({"xs": [[1.5, NAN], None]}).to_pandas())
+    settle(session, lambda: len(session.results("seen")) == 2)
+    assert repr(session.results("seen")) == "[{'xs': [1.5, nan]}, {'xs': None}]"
 
 
 def test_values_of_every_type_come_back_as_they_were_pushed(session: Session | RemoteSession) -> None:
