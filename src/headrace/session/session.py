@@ -172,9 +172,8 @@ class Session:
             self.prepare()
         if not is_reading:
             self._commit(transaction)
-        if start and not is_reading and self._running().known:
-            self.start()
-            self.deployment.delivery.open(self._running())
+        if start and not is_reading:
+            self._begin()
         outcomes = [outcome() for outcome in transaction.outcomes]
         if not self._started and self._running().known:  # another process may have counted
             outcomes = [outcome.without(COUNTS) if isinstance(outcome, Listing) else outcome for outcome in outcomes]
@@ -453,12 +452,13 @@ class Session:
                 raise HostFault(
                     f"no query is left: {name} has failed: {reason}", hint=f"START QUERY {name} runs it again"
                 )
-            return
         self._own()
-        if not self._running().draining:
+        is_running = bool(self._running().known)
+        if is_running and not self._running().draining:
             self.deployment.send(Drain())
-        self.start()
-        if not self.deployment.wait(timeout):
+        self._begin()
+        wait = self.deployment.wait if is_running else self.deployment.delivery.reactions.outbox.settle
+        if not wait(timeout):
             hint = "allow more time, or look at statistics() for the slow operators"
             raise HostFault(f"not drained within {timeout} s", hint=hint)
 
@@ -472,6 +472,8 @@ class Session:
             if self._started:
                 self._started = False
                 self.deployment.stop()
+            else:
+                self.deployment.delivery.reactions.outbox.close()
         finally:
             end_mirror(self.directory)
             self._ownership.release()
@@ -496,6 +498,14 @@ class Session:
 
     def __exit__(self, *exc: object) -> None:
         self.stop()
+
+    def _begin(self) -> None:
+        """Start or continue the queries; if there is none, make the calls that rules have left which were dropped."""
+        if self._running().known:
+            self.start()
+            self.deployment.delivery.open(self._running())
+        else:
+            self.deployment.delivery.reactions.start()
 
     def _own(self) -> None:
         """Become the owner of the checkpoint; the last owner may have changed it since this session began."""

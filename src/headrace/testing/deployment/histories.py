@@ -115,6 +115,20 @@ CREATE QUERY alarms AS SELECT k, v FROM alarm INTO FILES (path '{out}/alarms', f
     ),
     seed=3,
 )
+DROPPED_RULE = History(
+    "calls that wait when all rules and queries are dropped",
+    (
+        Execute(STREAMS + COUNTS),
+        Execute(
+            "CREATE RULE ring ON t WHEN t.v > 5 DO CALL note(t.k), INSERT INTO FILES (path '{out}/ring', format 'json')"
+        ),
+        Push("t", SECOND),
+        Execute("DROP RULE ring"),
+        Execute("DROP QUERY counts"),
+        Drain(),
+    ),
+    seed=15,
+)
 FEEDBACK = History(
     "feedback, settings and promises",
     (
@@ -396,6 +410,7 @@ HISTORIES = (
     JOINED,
     FAILING,
     RULES,
+    DROPPED_RULE,
     FEEDBACK,
     REPORTS,
     STARTED,
