@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from headrace.testing.deployment.histories import COUNTS, LARGE, MOST, PAIRS, STREAMS
-from headrace.testing.deployment.history import Action, Drain, Execute, History, Push, Restart, rows_of
+from headrace.testing.deployment.histories import COUNTS, LARGE, MOST, PAIRS, STREAMS, TRIPLES
+from headrace.testing.deployment.history import Action, Drain, Execute, History, Push, Restart, Write, rows_of
 
-_EVENTS = """
+_DEFINITIONS = """
 CREATE EVENT both AS s SEQUENCE t WITHIN 20 SECONDS WHERE s.k = t.k;
+CREATE EVENT met AS NOT (t) [s AS x, s AS y] WITHIN 9 SECONDS WHERE x.k = y.k AND x.k = t.k;
 CREATE EVENT alarm (k INT, v INT);
+CREATE TABLE newest (k INT, v INT, PRIMARY KEY (k)) FROM t;
+CREATE TABLE names (k INT, name STRING) FROM FILES (path '{tables}/names.csv') REFRESH '1 s';
+CREATE SINK kept INTO FILES (path '{out}/kept', format 'json');
 """
 #: Queries by name, each with the query that it reads.
 _QUERIES: dict[str, tuple[str, str | None]] = {
@@ -45,6 +49,54 @@ _QUERIES: dict[str, tuple[str, str | None]] = {
         "INTO FILES (path '{out}/prompt', format 'json');",
         None,
     ),
+    "triples": (TRIPLES, None),
+    "totals": (
+        "CREATE QUERY totals AS SELECT k, count(*) AS n, sum(v) AS total FROM s GROUP BY k EMIT CHANGES "
+        "STATE TTL '3 s' INTO FILES (path '{out}/totals', format 'json');",
+        None,
+    ),
+    "valued": (
+        "CREATE QUERY valued AS SELECT s.k, s.v, n.v AS value FROM s LEFT JOIN newest FOR SYSTEM_TIME AS OF s.at AS n "
+        "ON s.k = n.k INTO FILES (path '{out}/valued', format 'json');",
+        None,
+    ),
+    "named": (
+        "CREATE QUERY named AS SELECT s.k, s.v, n.name FROM s LEFT JOIN names AS n ON s.k = n.k "
+        "INTO FILES (path '{out}/named', format 'json');",
+        None,
+    ),
+    "falls": (
+        "CREATE QUERY falls AS SELECT * FROM s MATCH_RECOGNIZE (PARTITION BY k ORDER BY at "
+        "MEASURES A.v AS first, COUNT(B.v) AS n, C.v AS last ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW "
+        "PATTERN (A B* C) WITHIN INTERVAL '9' SECOND DEFINE B AS B.v > PREV(B.v), C AS C.v <= A.v + 5) "
+        "INTO FILES (path '{out}/falls', format 'json');",
+        None,
+    ),
+    "visits": (
+        "CREATE QUERY visits AS SELECT k, count(*) AS n, sum(v) AS total FROM t [SESSION 2 SECONDS] GROUP BY k "
+        "INTO FILES (path '{out}/visits', format 'json');",
+        None,
+    ),
+    "steps": (
+        "CREATE QUERY steps AS SELECT k, v - lag(v) OVER (PARTITION BY k ORDER BY at) AS step FROM s "
+        "INTO FILES (path '{out}/steps', format 'json', roll_bytes 300);",
+        None,
+    ),
+    "best": (
+        "CREATE QUERY best AS SELECT k, v, row_number() OVER (PARTITION BY k, window_start, window_end "
+        "ORDER BY v DESC) AS place FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(at), INTERVAL '3' SECOND)) "
+        "QUALIFY place <= 2 INTO FILES (path '{out}/best', format 'json');",
+        None,
+    ),
+    "meetings": (
+        "CREATE QUERY meetings AS SELECT * FROM met INTO FILES (path '{out}/meetings', format 'json');",
+        None,
+    ),
+    "first": ("CREATE QUERY first AS SELECT k, v FROM t LIMIT 4 INTO FILES (path '{out}/first', format 'json');", None),
+    "into_kept": (
+        "INSERT INTO kept SELECT k, v FROM t WHERE v < 5;",
+        None,
+    ),
     "alarms": ("CREATE QUERY alarms AS SELECT k, v FROM alarm INTO FILES (path '{out}/alarms', format 'json');", None),
 }
 _RULES = {
@@ -59,7 +111,12 @@ def random_history(seed: int, length: int = 12) -> History:
     chance = random.Random(seed)
     known: set[str] = set()
     clock = {"s": 1, "t": 1}
-    actions: list[Action] = [Execute(STREAMS + _EVENTS + _create("counts", known))]
+    names = ["counts", *chance.sample(sorted(_QUERIES.keys() - {"counts"}), 3)]
+    beginning = [_create(name, known) for name in names if name not in known]
+    if chance.randrange(2):
+        known.add("ring")
+        beginning.append(_RULES["ring"])
+    actions: list[Action] = [_named(chance), Execute(STREAMS + _DEFINITIONS + "".join(beginning))]
     while len(actions) <= length:
         actions += _next(chance, known, clock)
     # in some of them work takes time, so that the controller has something to decide
@@ -92,8 +149,8 @@ def _changed(name: str, bound: int) -> str:
 
 def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iterator[Action]:
     match chance.choices(
-        ("push", "create", "drop", "replace", "turn", "rule", "tell", "set", "move", "restart"),
-        (8, 3, 1, 1, 2, 2, 1, 2, 2, 2),
+        ("push", "create", "drop", "replace", "turn", "rule", "tell", "set", "move", "write", "restart"),
+        (8, 4, 1, 1, 2, 2, 1, 2, 2, 1, 2),
     )[0]:
         case "push":
             stream = chance.choice(("s", "s", "t"))
@@ -112,7 +169,7 @@ def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iter
             if names:
                 yield Execute(_changed(chance.choice(names), chance.randrange(6)))
         case "turn":
-            names = sorted(known & {"large", "pairs", "kinds", "late"})
+            names = sorted(known & {"large", "pairs", "kinds", "late", "totals", "falls", "best", "named"})
             if names:
                 yield Execute(f"{chance.choice(('STOP', 'START'))} QUERY {chance.choice(names)};")
         case "rule":
@@ -140,13 +197,25 @@ def _next(chance: random.Random, known: set[str], clock: dict[str, int]) -> Iter
                 settings.append(f"DESIRE counts WHERE k = {chance.randint(1, 3)};")
             yield Execute(chance.choice(settings))
         case "move":
-            if not chance.randrange(3):
+            if "triples" in known and chance.randrange(2):
+                tree = chance.choice(("(x (y z))", "((x z) y)", "((x y) z)"))
+                how = chance.choice(("STEPWISE WITHIN '1 us'", "PARALLEL TRACK", "MOVING STATE"))
+                yield Execute(f"ALTER QUERY triples MIGRATE TO '{tree}' USING {how};")
+            elif not chance.randrange(3):
                 yield Execute(f"ALTER SYSTEM SET buckets = {chance.randint(2, 4)};")
-            elif "counts" in known:
+            else:
+                moved = chance.choice(sorted(known & {"counts", "pairs", "triples", "totals", "visits"}) or ["counts"])
                 some = ", ".join(map(str, sorted(chance.sample(range(128), 60))))
-                yield Execute(f"MOVE PARCELS {some} OF counts TO BUCKET {chance.randrange(2)};")
+                yield Execute(f"MOVE PARCELS {some} OF {moved} TO BUCKET {chance.randrange(2)};")
+        case "write":
+            yield _named(chance)
         case _:
             yield Restart()
+
+
+def _named(chance: random.Random) -> Write:
+    """Return new contents of the table of names."""
+    return Write("names.csv", f"k,name\n{chance.randint(1, 3)},{chance.choice(('one', 'two', 'three'))}\n")
 
 
 def _create(name: str, known: set[str]) -> str:
