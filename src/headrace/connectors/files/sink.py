@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from headrace.catalog.definitions import Connector
 from headrace.connectors.files.folders import by_folder, check_folders, folder_columns
 from headrace.connectors.files.retention import Retention, keep_of
 from headrace.connectors.formats.json_lines import json_lines, without_nesting
+from headrace.connectors.formats.parquet_writing import Codec, write_parquet
 from headrace.connectors.options import check_names, duration, near, require
 from headrace.errors import NameFault, SinkFault, TypeFault
 from headrace.model.page import Page
@@ -29,7 +30,7 @@ from headrace.storage.storage import OBJECTS
 FORMATS = ("parquet", "csv", "json")
 OPTIONS = ("path", "format", "compression", "roll_bytes", "roll_interval", "partition_by", "keep")
 #: The codecs of Parquet. The lowest level of zstd takes two thirds of the time of the usual one, for files as small.
-CODECS: dict[str, tuple[Literal["zstd", "snappy", "lz4", "uncompressed"], int | None]] = {
+CODECS: dict[str, tuple[Codec, int | None]] = {
     "zstd": ("zstd", 1),
     "snappy": ("snappy", None),
     "lz4": ("lz4", None),
@@ -233,8 +234,7 @@ class FilesSink:
 
     def _encode(self, rows: pl.DataFrame, file: BinaryIO) -> None:
         if self._target.format == "parquet":
-            codec, level = CODECS[self._target.codec]
-            rows.write_parquet(file, compression=codec, compression_level=level)
+            write_parquet(rows, file, *CODECS[self._target.codec])
             return
         rows = rows.with_columns(
             [

@@ -52,6 +52,8 @@ _SAMPLE = 1 << 16
 _LEAST_ROWS, _LEAST_BYTES = 10_000, 1 << 18
 #: Nor is less than this of a Parquet group, of which a part takes more time to decode than its share.
 _LEAST_CUT_ROWS = 1 << 15
+#: The border of a group is near if it is off by one part in so many of the share: the longest task decides.
+_NEAR = 16
 #: So many rows that are left out unread count as one that is read.
 _UNREAD = 64
 
@@ -361,7 +363,7 @@ class FilesSource:
             return wish
         borders = [at for at in itertools.accumulate(self._groups(entry)) if begin < at < end]
         border = min([*borders, end], key=lambda border: abs(border - wish))
-        is_near = 4 * abs(border - wish) <= wish - begin
+        is_near = _NEAR * abs(border - wish) <= wish - begin
         is_long = min(wish - begin, end - wish) >= _LEAST_CUT_ROWS
         names = self._partition(entry.path).stored(self._schema).names
         return wish if not is_near and is_long and columnar.can_cut(entry.path, tuple(names), wish - begin) else border

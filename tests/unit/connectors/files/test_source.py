@@ -398,8 +398,36 @@ def test_a_group_is_cut_if_its_parts_fit_in_memory(tmp_path: Path, monkeypatch: 
     known = stream(tmp_path / "a.parquet", Schema.of(id=Type.INT, name=Type.STRING))
     source = FilesSource(known, tmp_path / "check")
     end = source.latest(None, now=0, limit=10**9)
-    for share, parts in ((0.6, 2), (0.4, 1)):
+    for share, parts in ((0.6, 2), (0.2, 2), (0.1, 1)):  # parts of 0.5 are read at once, in three steps, by Arrow
         monkeypatch.setattr(columnar, "_LARGEST", size * share)
         splits = source.splits(None, end, parallel=2)
         assert len(splits) == parts
         assert pl.concat([piece.rows for split in splits for piece in source.read(split)]).equals(rows)
+
+
+def test_a_border_of_groups_is_no_cut_if_one_task_would_read_much_more(tmp_path: Path) -> None:
+    rows = pl.DataFrame({"id": pl.int_range(184_000, dtype=pl.Int32, eager=True)})
+    known = stream(tmp_path / "a.parquet", Schema.of(id=Type.INT))
+    for group, cut in ((104_000, 92_000), (95_000, 95_000)):
+        rows.write_parquet(tmp_path / "a.parquet", row_group_size=group)
+        source = FilesSource(known, tmp_path / f"check-{group}")
+        splits = source.splits(None, source.latest(None, now=0, limit=10**9), parallel=2)
+        assert [split[0][-2:] for split in splits] == [[0, cut], [cut, 184_000]]
+        assert pl.concat([piece.rows for split in splits for piece in source.read(split)]).equals(rows)
+
+
+def test_a_large_group_is_read_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = long_group(tmp_path / "a.parquet", 10_000, name=pl.col("id").cast(pl.String))
+    monkeypatch.setattr(columnar, "PIECE", 3_000)
+    size = pq.read_metadata(tmp_path / "a.parquet").row_group(0).total_byte_size
+    schema = Schema.of(id=Type.INT, name=Type.STRING)
+    for share, heights in (
+        (1.0, [3_000, 3_000, 3_000, 1_000]),
+        (0.5, [3_000, 2_000, 3_000, 2_000]),
+        (0.2, [3_000, 3_000, 3_000, 1_000]),  # by Arrow
+    ):
+        monkeypatch.setattr(columnar, "_LARGEST", size * share)
+        pieces = list(columnar.read_rows(str(tmp_path / "a.parquet"), "parquet", 0, 10_000, schema))
+        assert [frame.height for _, frame in pieces] == heights
+        assert [place for place, _ in pieces] == [sum(heights[:i]) for i in range(len(heights))]
+        assert pl.concat([frame for _, frame in pieces]).equals(rows)
