@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,16 +22,31 @@ KEY = "__key"
 EXACT = (Type.BOOLEAN, Type.INT, Type.BIGINT, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
 #: This many candidate pairs are looked at in one go, whatever the size of the result.
 PAIRS_AT_ONCE = 1 << 20
+#: Keys are looked up by their number if there are not more numbers than this for each key.
+_SPREAD = 8
 
 
-def matches(needles: Array, keys: Array) -> Iterator[tuple[Ints, Ints]]:
-    """Yield all pairs (i, j) with needles[i] == keys[j], both sorted, in portions of bounded size."""
-    low = np.searchsorted(keys, needles, "left")
-    at = np.flatnonzero(keys[np.minimum(low, len(keys) - 1)] == needles) if len(keys) else low[:0]
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Where each number from `least` on begins among sorted keys, and where the last one ends."""
+
+    least: int
+    places: Ints
+
+
+def starts_of(keys: Array) -> Starts | None:
+    """Return where the numbers begin among sorted keys, to look them up at once; None if they are too far apart."""
+    if not len(keys) or int(keys[-1]) - int(keys[0]) >= _SPREAD * len(keys):
+        return None
+    least = int(keys[0])
+    return Starts(least, np.append(0, np.cumsum(np.bincount(keys - keys[0]))))
+
+
+def matches(needles: Array, keys: Array, starts: Starts | None = None) -> Iterator[tuple[Ints, Ints]]:
+    """Yield all pairs (i, j) with needles[i] == keys[j], by i, in portions of bounded size; keys are sorted."""
+    at, low, counts = _among(needles, keys) if starts is None else _looked_up(needles, starts)
     if not len(at):
         return
-    low = low[at]
-    counts = np.searchsorted(keys, needles[at], "right") - low
     ends = np.cumsum(counts)
     start = 0
     while start < len(at):
@@ -38,6 +54,25 @@ def matches(needles: Array, keys: Array) -> Iterator[tuple[Ints, Ints]]:
         stop = max(start + 1, int(np.searchsorted(ends, done + PAIRS_AT_ONCE, "right")))
         yield _expand(at[start:stop], low[start:stop], counts[start:stop], ends[start:stop] - done)
         start = stop
+
+
+def _among(needles: Array, keys: Array) -> tuple[Ints, Ints, Ints]:
+    """Return which needles are among the keys, and of each where the first such key is and how many there are."""
+    low = np.searchsorted(keys, needles, "left")
+    at = np.flatnonzero(keys[np.minimum(low, len(keys) - 1)] == needles) if len(keys) else low[:0]
+    low = low[at]
+    return at, low, np.searchsorted(keys, needles[at], "right") - low
+
+
+def _looked_up(needles: Array, starts: Starts) -> tuple[Ints, Ints, Ints]:
+    """Do the same where the numbers of keys begin is known."""
+    last = starts.least + len(starts.places) - 2
+    at = np.flatnonzero((needles >= starts.least) & (needles <= last))
+    numbers = needles[at] - starts.least
+    low = starts.places[numbers]
+    counts = starts.places[numbers + 1] - low
+    there = counts > 0
+    return (at, low, counts) if there.all() else (at[there], low[there], counts[there])
 
 
 def gather(rows: pl.DataFrame, places: Ints) -> pl.DataFrame:

@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from headrace.model.expressions.expression import Column, Expr, Literal, columns, rebuilt
-from headrace.operators.arrays import PAIRS_AT_ONCE, gather, matches
+from headrace.operators.arrays import PAIRS_AT_ONCE, gather, matches, starts_of
 from headrace.operators.expressions.evaluate import compile_predicate, evaluate
 from headrace.operators.expressions.hashing import hash_columns
 
 
 class TableSearch:
-    """A table sorted by the hash of its keys, probed page by page.
+    """A table sorted by the hash of its keys, or by its only key if that is a whole number, probed page by page.
 
     A key is an expression over tuples and one over the table's own columns, of one type. NULL keys never match.
     `residual` is over tuples and the table's columns under `names`. Pairs that it rejects are never made whole: only
@@ -37,6 +37,7 @@ class TableSearch:
             order = np.argsort(numbers, kind="stable")
             table, values = table[order], values[order]
             self._table_keys, self._sorted = values.get_columns(), numbers[order]
+            self._starts = starts_of(self._sorted) if self._is_exact else None
         self.height = table.height
         # One row of NULL at the end: the partner of tuples without one.
         self.rows = pl.concat([table, table.clear(1)]).rename(dict(zip(table.columns, names, strict=True)))
@@ -64,7 +65,7 @@ class TableSearch:
     def _candidates(self, tuples: pl.DataFrame, keys: list[pl.Series]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield candidates in portions; without keys, every tuple with every row of the table."""
         if self._keys:
-            yield from matches(self._numbers(keys), self._sorted)
+            yield from matches(self._numbers(keys), self._sorted, self._starts)
             return
         step = max(1, PAIRS_AT_ONCE // max(1, self.height))
         for start in range(0, tuples.height, step):
