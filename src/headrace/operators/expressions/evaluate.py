@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache, reduce
@@ -9,7 +10,7 @@ from functools import lru_cache, reduce
 import polars as pl
 
 from headrace.errors import InternalError
-from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Lambda, Literal, columns
+from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Lambda, Literal, columns, walk
 from headrace.model.python_function import is_python_function
 from headrace.model.types import DataType, DecimalType, Type, is_nested
 from headrace.operators.expressions.kernels import DECIMALS, KERNELS, REPEATING, Arguments, constant, convert
@@ -17,6 +18,10 @@ from headrace.operators.expressions.kernels.arguments import Value
 from headrace.operators.expressions.kernels.higher import kernels
 from headrace.operators.expressions.kernels.sizes import with_limit
 from headrace.operators.expressions.user_functions import compile_call
+
+#: To look for common parts of expressions takes 0.03 ms; otherwise Polars runs them as they are.
+SHARING = pl.QueryOptFlags.none()
+SHARING.comm_subexpr_elim = True
 
 
 @lru_cache(maxsize=8192)
@@ -46,6 +51,22 @@ def compile_expr(expr: Expr) -> pl.Expr:
 def compile_predicate(expr: Expr) -> pl.Expr:
     """Return the column expression of a condition: NULL counts as false."""
     return _widen(expr, Type.BOOLEAN).fill_null(False)
+
+
+def reads_texts_twice(exprs: Sequence[Expr]) -> bool:
+    """Return whether several calls read the same text, so that they may have work in common."""
+    read = Counter(
+        call.args[0]
+        for expr in exprs
+        for call in walk(expr)
+        if isinstance(call, Call) and call.args and call.args[0].type is Type.STRING and columns(call.args[0])
+    )
+    return any(count > 1 for count in read.values())
+
+
+def select_sharing(frame: pl.DataFrame, exprs: Sequence[pl.Expr]) -> pl.DataFrame:
+    """Return columns that are computed of a frame; what several of them have in common is computed once."""
+    return frame.lazy().select(exprs).collect(optimizations=SHARING)
 
 
 def evaluate(frame: pl.DataFrame, exprs: Sequence[Expr]) -> list[pl.Series]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import polars as pl
+
 from headrace.model.expressions.expression import Expr
 from headrace.model.expressions.text import format_columns
 from headrace.model.page import Completion, Element, Page
 from headrace.model.schema import HIDDEN
-from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.expressions.evaluate import compile_expr, reads_texts_twice, select_sharing
 from headrace.operators.operator import Operator
 from headrace.operators.partitioning import Keys, computed_from, renamed
 from headrace.operators.spec import Order, Spec
@@ -47,11 +49,13 @@ class ProjectOperator(Operator):
     def __init__(self, spec: Project) -> None:
         self._columns = [compile_expr(expr).alias(name) for name, expr in spec.columns]
         self._shown = shown_as(spec.columns)
+        self._shares = reads_texts_twice([expr for _, expr in spec.columns])
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
         # `__ts` is always there, so constants get the page's length.
         present = page.rows.columns
-        return (Page(page.rows.select([*self._columns, *(name for name in HIDDEN if name in present)])),)
+        chosen = [*self._columns, *(pl.col(name) for name in HIDDEN if name in present)]
+        return (Page(select_sharing(page.rows, chosen) if self._shares else page.rows.select(chosen)),)
 
     def on_completion(self, port: int, completion: Completion) -> Iterable[Element]:
         return named_as(completion, self._shown)

@@ -4,10 +4,11 @@ import msgspec
 import polars as pl
 import pytest
 
-from headrace.model.expressions.expression import Call, Column, Literal
+from headrace.model.expressions.expression import Call, Case, Column, Expr, Literal
 from headrace.model.page import Page, Punctuation, page_of
 from headrace.model.schema import SEQ, TS, Schema
 from headrace.model.types import DataType, Type
+from headrace.operators.expressions.evaluate import SHARING, compile_expr, evaluate, reads_texts_twice
 from headrace.operators.spec import Spec
 from headrace.operators.tuples.filter import Filter
 from headrace.operators.tuples.project import Project
@@ -80,3 +81,38 @@ def test_specs_are_stateless_hashable_and_survive_json(spec: Spec) -> None:
     assert msgspec.json.decode(msgspec.json.encode(spec), type=type(spec)) == spec
     assert hash(spec) == hash(msgspec.json.decode(msgspec.json.encode(spec), type=type(spec)))
     assert spec.build().state() == {}
+
+
+def parts(of: Expr) -> tuple[tuple[str, Expr], ...]:
+    """Return parts of a text, another text that is made of one of them, and whether a part is equal to another text."""
+    split = [Call("split_part", (of, Literal("/", Type.STRING), Literal(n, Type.INT)), Type.STRING) for n in (1, 2, 9)]
+    return (
+        *((f"p{i}", part) for i, part in enumerate(split)),
+        ("upper", Call("upper", (split[1],), Type.STRING)),
+        ("is_b", Case(((Call("=", (split[1], Literal("b", Type.STRING)), Type.BOOLEAN), split[0]),), of, Type.STRING)),
+        ("found", Call("regexp_extract", (of, Literal("(b|c)", Type.STRING), Literal(1, Type.INT)), Type.STRING)),
+    )
+
+
+@pytest.mark.parametrize("of", [S, Call("lower", (S,), Type.STRING), Call("||", (S, S), Type.STRING)])
+def test_columns_that_have_work_in_common_are_the_same_as_each_alone(of: Expr) -> None:
+    texts = ["a/b/c", "", None, "A/B", "/", "a/b"]
+    page = page_of(SCHEMA, [{"a": i, "s": text} for i, text in enumerate(texts)], range(len(texts)))
+    columns = parts(of)
+    (together,) = Project(columns).build().on_page(0, page)
+    assert isinstance(together, Page)
+    for name, expr in columns:
+        assert together.rows[name].equals(evaluate(page.rows, [expr])[0], null_equal=True)
+    assert together.rows.columns == [*(name for name, _ in columns), TS]
+
+
+def test_work_in_common_is_looked_for_where_calls_read_the_same_text() -> None:
+    lower, upper = Call("lower", (S,), Type.STRING), Call("upper", (S,), Type.STRING)
+    number = Call("+", (A, Literal(1, Type.BIGINT)), Type.BIGINT)
+    assert reads_texts_twice([lower, upper])
+    assert reads_texts_twice([Call("||", (lower, upper), Type.STRING)])
+    assert not reads_texts_twice([lower, S, A])
+    assert not reads_texts_twice([number, number])
+    frame = PAGE.rows.select("s")
+    plan = frame.lazy().select(compile_expr(expr).alias(str(i)) for i, (_, expr) in enumerate(parts(S)))
+    assert "CSE" in plan.explain(optimizations=SHARING)
