@@ -18,8 +18,9 @@ from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Order, Spec
 from headrace.operators.text import listed
 
-#: So many tuples of a page say how many groups it has. With few for each group nothing can be left out.
-_SAMPLE = 4096
+#: So many tuples of a page say how large its groups are, and if these are small, nothing is left out: so many of four
+#: must stay at most.
+_SAMPLE, _STAY = 4096, 3
 _WINDOW, _VALUE = "__window", "__value"
 _FLOATS = (Type.FLOAT, Type.DOUBLE)
 _ORDERED = (Type.INT, Type.BIGINT, *_FLOATS, Type.STRING, Type.DATE, Type.TIMESTAMP, Type.INTERVAL)
@@ -79,20 +80,27 @@ class LeadingOperator(Operator):
     def __init__(self, spec: Leading) -> None:
         self._limit = spec.limit
         by = [compile_expr(expr).alias(f"__by{i}") for i, expr in enumerate(spec.by)]
-        groups = [_WINDOW, *(f"__by{i}" for i in range(len(by)))]
+        self._names = [_WINDOW, *(f"__by{i}" for i in range(len(by)))]
         self._groups = [(pl.col(TS) // spec.size).alias(_WINDOW), *by]
         self._columns = [*self._groups, compile_expr(spec.term.expr).alias(_VALUE)]
         value = pl.col(_VALUE)
-        last = _last(value, spec).over(groups)
+        last = _last(value, spec).over(self._names)
         # NULL and NaN stay: how many others they precede does not matter
         leads = (value >= last if spec.term.descending else value <= last) | value.is_null()
         self._leads = leads | value.is_nan() if spec.term.expr.type in _FLOATS else leads
 
     def on_page(self, port: int, page: Page) -> Iterable[Element]:
-        sample = page.rows.head(_SAMPLE)
-        if sample.select(self._groups).n_unique() * self._limit * 2 > sample.height:
+        sizes = page.rows.head(_SAMPLE).select(self._groups).group_by(self._names).len()["len"]
+        if 4 * sizes.clip(0, self._limit).sum() > _STAY * sizes.sum():
             return (page,)
-        return (Page(page.rows.filter(page.rows.select(self._columns).select(self._leads).to_series())),)
+        columns = page.rows.select(self._columns)
+        if self._limit == 1:
+            return (Page(page.rows.filter(columns.select(self._leads).to_series())),)
+        # most groups may be small all the same: all of their tuples stay, so there is no need to compare them
+        are_many = columns.select(pl.len().over(self._names) > self._limit).to_series()
+        stays = ~are_many
+        stays = stays.scatter(are_many.arg_true(), columns.filter(are_many).select(self._leads).to_series())
+        return (Page(page.rows.filter(stays)),)
 
 
 def _last(value: pl.Expr, spec: Leading) -> pl.Expr:

@@ -77,6 +77,19 @@ def test_where_groups_are_small_all_stay() -> None:
     assert len(leading(Leading(10, (K,), RankOrder(V, True, False), 1, False), rows)) == 100
 
 
+def test_large_groups_are_cut_beside_small_ones_that_stay() -> None:
+    rows: list[Tuple] = [(1, 1 if i % 2 else i, float(i)) for i in range(100)]
+    found = leading(Leading(10, (K,), RankOrder(V, True, False), 2, False), rows)
+    assert found.rows["v"].to_list() == [float(i) for i in range(100) if i % 2 == 0 or i > 96]
+
+
+def test_where_three_of_four_would_stay_all_stay() -> None:
+    for large, stay in ((27, 102), (28, 76)):
+        rows: list[Tuple] = [(1, 0 if i < large else i, float(i)) for i in range(102)]
+        found = leading(Leading(10, (K,), RankOrder(V, True, False), 2, False), rows)
+        assert len(found) == stay, large
+
+
 #: A comparison of a place with 3, whether the place is on the left, and the last place that satisfies it.
 CONDITIONS = [
     ("=", True, 3), ("<=", True, 3), ("<", True, 2), (">=", True, None),
