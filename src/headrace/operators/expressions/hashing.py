@@ -37,7 +37,7 @@ def _hash(column: pl.Series) -> np.ndarray:
     dtype = column.dtype
     if dtype in (pl.String, pl.Binary):
         distinct = column.unique()
-        codes = np.array([_known_digest(value) for value in distinct.to_list()], dtype=np.uint64)
+        codes = _digests(distinct)
         if len(distinct) == 1:
             return np.full(len(column), codes[0])
         joined = pl.DataFrame({"v": column}).join(
@@ -90,6 +90,17 @@ def _normal(value: object) -> object:
             return {name: _normal(item) for name, item in value.items()}
         case _:
             return value
+
+
+def _digests(distinct: pl.Series) -> np.ndarray:
+    """Return the digest of each of several different values."""
+    if len(distinct) <= _REMEMBERED // 4:
+        return np.array([_known_digest(value) for value in distinct.to_list()], dtype=np.uint64)
+    # to remember so many would take as long as to compute them, and forget those that come again
+    known = distinct.cast(pl.Binary).fill_null(b"").to_list()
+    digest = hashlib.blake2b
+    codes = np.frombuffer(b"".join([digest(value, digest_size=8).digest() for value in known]), dtype="<u8")
+    return np.where(distinct.is_null().to_numpy(), _NULL, codes) if distinct.null_count() else codes
 
 
 def _known_digest(value: str | bytes | None) -> int:
