@@ -39,6 +39,7 @@ from headrace.session.alter import setting_of
 from headrace.session.inserting import goes_on_note
 from headrace.session.outcome import Message, Outcome, Started
 from headrace.session.promises import check_on_demand, check_shed_share, promises_of, unscaled_note, unshed_note
+from headrace.session.redefined import check_stream, earlier_note
 from headrace.session.stints import start_query, stop_query
 
 Create: TypeAlias = (
@@ -102,6 +103,9 @@ class Transaction:
             definition = self._begun(definition, known)
         if statement.or_replace:
             self.catalog.replace(definition, span=statement.name.span)
+            if isinstance(definition, Stream):
+                check_stream(definition, self.deployed, statement.name.span)
+            note += "" if known is None else earlier_note(definition, self.catalog, self.deployed)
         else:
             self.catalog.add(definition, span=statement.name.span)
         self.entries.append(Entry(statement.text, definition))
