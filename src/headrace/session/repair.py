@@ -1,14 +1,17 @@
-"""The way out if a query makes every micro-batch fail: remove it without running one."""
+"""The way out if a query or a file makes every micro-batch fail: leave it out without running one."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from headrace.catalog.catalog import Catalog
 from headrace.catalog.definitions import Query
 from headrace.commands.running import Running
+from headrace.connectors.files.source import FilesSource
 from headrace.errors import NameFault
 from headrace.language.names import did_you_mean
+from headrace.storage.location import absolute, location
 
 
 def names_to_drop(names: Sequence[str], catalog: Catalog, known: Collection[str]) -> list[str]:
@@ -33,6 +36,20 @@ def drop_statements(names: Sequence[str], catalog: Catalog, running: Running) ->
     deployed = {query.query for query in running.added}
     kinds = {name: "RULE" if catalog.has_rule(name) else "QUERY" for name in names if name in deployed}
     return "; ".join(f"DROP {kind} {quoted(name)}" for name, kind in kinds.items())
+
+
+def leave_out_file(path: str, catalog: Catalog, running: Running, directory: Path) -> list[str]:
+    """Let streams read nothing more of a file; return those that have found it."""
+    streams = {
+        (stream.name, stream.source): stream
+        for stream in (*catalog.streams(), *(stream for query in running.added for stream in query.streams))
+        if stream.connector.kind == "FILES"
+    }
+    where = str(absolute(location(path)))
+    names = [stream.name for stream in streams.values() if FilesSource(stream, directory).leave_out(where)]
+    if not names:
+        raise NameFault(f"no stream of this checkpoint has found the file {where}", hint="the error names the file")
+    return list(dict.fromkeys(names))
 
 
 def _known_name(name: str, catalog: Catalog, deployed: Collection[str]) -> str:

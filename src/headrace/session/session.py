@@ -42,7 +42,7 @@ from headrace.session.listings.show import COUNTS
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.own_functions import create_function_text
 from headrace.session.python_code import check_query
-from headrace.session.repair import drop_statements, names_to_drop, quoted
+from headrace.session.repair import drop_statements, leave_out_file, names_to_drop, quoted
 from headrace.session.secrets import check_secrets_of
 from headrace.session.statements import Statements
 from headrace.session.stints import by_name, start_query, stop_query
@@ -435,6 +435,17 @@ class Session:
         self._commit(transaction)
         done = [outcome() for outcome in transaction.outcomes]
         return "; ".join(outcome.text for outcome in done if isinstance(outcome, Message))
+
+    def repair_file(self, path: str) -> list[str]:
+        """Leave out what was not read yet of a file of FILES; return the streams that have found it.
+
+        It takes effect when the checkpoint is continued, also for a micro-batch that is to be repeated. A record in
+        `<stream>.bad` says so. Only a session that has not started can do this.
+        """
+        if self._started:
+            raise HostFault("a running session cannot be repaired", hint="stop it first")
+        self._own()
+        return leave_out_file(path, self.catalog, self._running(), self.directory)
 
     def rescale(self, cores: int) -> Rescaled:
         """Divide the state of a stopped checkpoint for another number of cores; results do not depend on it."""

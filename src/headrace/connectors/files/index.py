@@ -135,6 +135,10 @@ class FileIndex:
             )
         return self._entries[number - self._fold.entries]
 
+    def numbers_of(self, path: str) -> list[int]:
+        """Return the numbers under which a file is in the list: several, if it has grown."""
+        return [self._fold.entries + at for at, entry in enumerate(self._entries) if entry.path == path]
+
     def bytes_before(self, number: int) -> int:
         """Return how many bytes there are in the files before one of them, or in all whose entries are gone."""
         at = min(number - self._fold.entries, len(self._ends))

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 import polars as pl
 
 from headrace.catalog.definitions import BAD, Connector, Stream
 from headrace.connectors.connector import Offset, Skipped, Slice, Split
 from headrace.connectors.files.index import Entry, FileIndex, is_glob, list_files
+from headrace.connectors.files.left_out import leave_out, read_left_out
 from headrace.connectors.files.parquet_groups import Groups, newest_in
 from headrace.connectors.files.partitions import Partition, partition_of
 from headrace.connectors.formats import columnar, text
@@ -48,6 +50,9 @@ _SUFFIXES: dict[str, Format] = {
 #: Room for positions in a file below the file's number.
 SHIFT = 40
 _SAMPLE = 1 << 16
+#: The size of a file that a repair leaves out, in a split.
+_LEFT_OUT = -1
+_REPAIR = "headrace repair --checkpoint FOLDER --skip-file"
 #: Less than this is not worth a task of its own.
 _LEAST_ROWS, _LEAST_BYTES = 10_000, 1 << 18
 #: Nor is less than this of a Parquet group, of which a part takes more time to decode than its share.
@@ -123,6 +128,7 @@ class FilesSource:
         self._layout = layout(stream.connector)
         self._log = _log_of(stream, checkpoint / "sources" / file_name(stream.name))
         self._files: FileIndex | None = None
+        self._left_out = frozenset[int]()  # numbers of files that a repair leaves out; known with the list
         self._foldable: int | None = None  # files of which the list can do without, as `keeps` has said
 
     def __getstate__(self) -> dict[str, Any]:
@@ -146,6 +152,9 @@ class FilesSource:
         remaining = min(limit, self._layout.max_rows or limit)
         while number < len(index) and remaining > 0:
             entry = index[number]
+            if number in self._left_out:
+                number, position, remaining = number + 1, 0, remaining - 1
+                continue
             position = max(position, entry.begin)
             skip = skipping(entry)
             if not self._layout.is_text:
@@ -170,7 +179,11 @@ class FilesSource:
         while (number, position) < (last, stop):
             entry = index[number]
             position = max(position, entry.begin)
-            until = stop if number == last else self._length(entry)
+            if number in self._left_out:  # one bad record, with the micro-batch that goes on behind the file
+                entry = msgspec.structs.replace(entry, size=_LEFT_OUT)
+                until = position if number == last else position + 1
+            else:
+                until = stop if number == last else self._length(entry)
             if position < until:
                 pieces.append((number, entry, position, until))
             number, position = number + 1, 0
@@ -196,8 +209,8 @@ class FilesSource:
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
             partition = self._partition(path)
-            if self._layout.format != "parquet":
-                if partition.is_unneeded(schema, self._time_column, unneeded):
+            if self._layout.format != "parquet" or size == _LEFT_OUT:
+                if size != _LEFT_OUT and partition.is_unneeded(schema, self._time_column, unneeded):
                     # unopened, text does not tell how many records it holds
                     records, length = (0, end - begin) if self._layout.is_text else (end - begin, size)
                     yield Skipped(records, length, partition.newest(self._time_column))
@@ -217,6 +230,8 @@ class FilesSource:
             return None
         schema, times = select(self._schema, columns), []
         for _, path, size, begin, end in split:
+            if size == _LEFT_OUT:
+                return None
             _check_present(path, size)
             newest = newest_in(path, begin, end, self._partition(path).stored(schema), self._time_column)
             if newest is None:
@@ -234,7 +249,7 @@ class FilesSource:
         index = self._index()
         number, position = map(int, offset or (0, 0))
         waiting = index.bytes_before(len(index)) - index.bytes_before(number)
-        if number >= len(index) or not position:
+        if number >= len(index) or not position or number in self._left_out:
             return waiting
         entry = index[number]
         done = max(0, position - entry.begin)
@@ -256,10 +271,18 @@ class FilesSource:
             self._index().fold(self._foldable)
         self._foldable = None
 
+    def leave_out(self, path: str) -> bool:
+        """Read nothing more of a file from the next start on, durably; return whether it is known here."""
+        numbers = frozenset(self._index().numbers_of(path))
+        if numbers:
+            leave_out(self._log, numbers)
+        return bool(numbers)
+
     def _index(self) -> FileIndex:
         if self._files is None:
             mark = self._layout.mark if self._layout.is_text else None
             self._files = FileIndex(self._log, self._layout.path, self._layout.pattern, mark=mark)
+            self._left_out = read_left_out(self._log)
         return self._files
 
     def _length(self, entry: Entry) -> int:
@@ -290,6 +313,14 @@ class FilesSource:
         schema: Schema,
         skip: Callable[[int, int, int], bool] | None = None,
     ) -> Iterator[Slice]:
+        if size == _LEFT_OUT:
+            why = "the file could not be read, and was left out by headrace repair"
+            yield Slice(
+                pl.DataFrame(schema=schema.polars()),
+                pl.Series("seq", [], dtype=pl.Int64),
+                bad_frame([""], [why], [path]),
+            )
+            return
         _check_present(path, size)
         partition = self._partition(path)
         stored = partition.stored(schema)
@@ -462,7 +493,8 @@ def _named(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise SourceFault(
-            f"{path} cannot be read: {error.strerror or error}", hint="put it back as it was, or give the right to read"
+            f"{path} cannot be read: {error.strerror or error}",
+            hint=f"put it back as it was, give the right to read, or leave it out: {_REPAIR} {path}",
         ) from error
 
 
@@ -471,12 +503,13 @@ def _check_present(path: str, size: int) -> None:
         size_now = size_of(path)
     except FileNotFoundError:
         raise SourceFault(
-            f"{path} was deleted before it was read", hint="put it back, or start again with a new checkpoint"
+            f"{path} was deleted before it was read",
+            hint=f"put it back, or leave it out: {_REPAIR} {path}",
         ) from None
     except OSError as error:
         raise SourceFault(f"{path} cannot be read: {error.strerror}", hint="give the right to read it") from error
     if size_now < size:
         raise SourceFault(
             f"{path} had {size} bytes when it was listed and has {size_now} now",
-            hint="files must not change; put the whole file back, and write new records to new files",
+            hint=f"files must not change; put the whole file back, or leave it out: {_REPAIR} {path}",
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from headrace.errors import HostFault
+from headrace.errors import HostFault, SourceFault
 from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.starting.jvm import with_log
 from headrace.hosts.spark.telling import culprits_in
@@ -22,14 +22,13 @@ def batch_fault(error: Exception, directory: Path) -> HostFault:
     if _is_of_end(error):
         return _ended(error)
     culprits, what = culprits_in(str(error)), essence(str(error))
-    fault = HostFault(
-        what.partition(": ")[2] if culprits else f"a micro-batch failed: {what}",
-        hint=with_log(
-            "a new session on the same checkpoint tries it again; if a query always fails, remove it with "
-            f"headrace repair --checkpoint {directory} "
-            + (" ".join(f"--drop {name}" for name, _ in culprits) or "--drop QUERY")
-        ),
-    )
+    again, repair = "a new session on the same checkpoint tries it again", f"headrace repair --checkpoint {directory}"
+    if what.startswith(f"{SourceFault.__name__}: ") and not culprits:
+        hint = f"{again}; a file that cannot be read is left out by {repair} --skip-file FILE"
+    else:
+        dropped = " ".join(f"--drop {name}" for name, _ in culprits) or "--drop QUERY"
+        hint = f"{again}; if a query always fails, remove it with {repair} {dropped}"
+    fault = HostFault(what.partition(": ")[2] if culprits else f"a micro-batch failed: {what}", hint=with_log(hint))
     fault.culprits, fault.__cause__ = culprits, error
     return fault
 

@@ -431,3 +431,42 @@ def test_a_large_group_is_read_in_steps(tmp_path: Path, monkeypatch: pytest.Monk
         assert [frame.height for _, frame in pieces] == heights
         assert [place for place, _ in pieces] == [sum(heights[:i]) for i in range(len(heights))]
         assert pl.concat([frame for _, frame in pieces]).equals(rows)
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv", "json"])
+@pytest.mark.parametrize("how", ["deleted", "damaged"])
+def test_a_file_that_cannot_be_read_is_left_out_by_a_repair(tmp_path: Path, form: str, how: str) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        save(tmp_path / "in" / f"{number}.{form}", frame(20 * number, 20), form, at=1000 + number)
+    where = stream(tmp_path / "in", format=form)
+    source = FilesSource(where, tmp_path)
+    middle = source.latest(source.latest(None, now=0, limit=20), now=0, limit=7)  # within the second file
+    end = source.latest(middle, now=0, limit=1000)
+    bad = tmp_path / "in" / f"1.{form}"
+    if how == "deleted":
+        bad.unlink()
+    else:
+        bad.write_bytes(b"PAR1")
+    with pytest.raises(SourceFault):
+        read(FilesSource(where, tmp_path), middle, end)
+
+    assert not FilesSource(where, tmp_path).leave_out(str(tmp_path / "in" / "other"))
+    assert FilesSource(where, tmp_path).leave_out(str(bad))
+    source = FilesSource(where, tmp_path)
+    assert source.unread(middle) >= 0
+    first, last = list(range(20)), list(range(40, 60))
+    for start, portions, expected in (  # micro-batches as they were planned before the repair
+        (None, [end], first + last),
+        (middle, [end], last),
+        (None, [middle, end], first + last),
+    ):
+        rows, failed = [], []
+        for until in portions:
+            good, wrong = read(source, start, until, parallel=2)
+            rows, failed, start = rows + good, failed + wrong, until
+        assert [row[1] for row in rows] == expected
+        assert [(reason, origin) for _, reason, origin in failed] == [
+            ("the file could not be read, and was left out by headrace repair", str(bad))
+        ]
+    assert [row[1] for row in read_all(FilesSource(where, tmp_path), 9)] == first + last
