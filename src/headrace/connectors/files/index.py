@@ -60,7 +60,7 @@ FOLDED, FOLD_INTERVAL = 256, 60_000_000_000
 RACY = 2_000_000_000
 #: So long an unchanged directory is believed, whatever its file system does.
 BELIEVED = 5_000_000_000
-#: A text file that is empty or does not end a record is taken as finished when it has not changed for so long.
+#: A file that does not end as a whole one does, or an empty text file, is finished when it has not changed for so long.
 SETTLED = 10_000_000_000
 #: An object store is listed at most so often, in nanoseconds: a listing costs as much as a write.
 POLL = 1_000_000_000
@@ -88,7 +88,7 @@ class _Look:
 class FileIndex:
     """List of files; what is in it never changes its number.
 
-    `mark` ends each record of a text file; None: the files are not text.
+    `mark` ends each record of a text file; None: the files are not text. `end` is how a whole file of rows ends.
     """
 
     def __init__(
@@ -98,6 +98,7 @@ class FileIndex:
         pattern: str,
         *,
         mark: bytes | None = None,
+        end: bytes | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._log = LineFile(log)
@@ -112,6 +113,7 @@ class FileIndex:
         self._fold = Fold(0, 0, 0, ())
         self._missing = set[str]()  # files that were not listed when their entries went, nor since
         self._mark = mark
+        self._end = mark if end is None else end
         self._is_hurried = False
         self._listed: int | None = None  # when an object store was listed last
         self._unfinished: list[tuple[int, str, int]] = []  # when they changed, their names and sizes
@@ -215,7 +217,7 @@ class FileIndex:
                     continue
                 if self._is_unfinished(path, status):
                     self._unfinished.append((status.st_mtime_ns, path, status.st_size))
-                else:
+                elif not self._is_blank(status.st_size):
                     appeared.append((status.st_mtime_ns, path, status.st_size))
         return appeared
 
@@ -230,7 +232,9 @@ class FileIndex:
         if self._listed is not None and not self._is_hurried and 0 <= now - self._listed < POLL:
             return
         listing = [
-            (listed.changed, str(listed.path), listed.size) for listed in find_objects(self._path, self._pattern)
+            (listed.changed, str(listed.path), listed.size)
+            for listed in find_objects(self._path, self._pattern)
+            if not self._is_blank(listed.size)
         ]
         self._missing.difference_update(path for _, path, _ in listing)
         appeared = sorted(listed for listed in listing if listed[1] not in self._known)
@@ -245,11 +249,15 @@ class FileIndex:
         """Take every file as finished from now on."""
         self._is_hurried = True
 
+    def _is_blank(self, size: int) -> bool:
+        """Say whether a file of rows has nothing yet, not even columns: it is found when it has."""
+        return size == 0 and self._mark is None and self._end is not None
+
     def _is_unfinished(self, path: str, status: os.stat_result) -> bool:
-        """Say whether the end of a text file seems to be missing yet."""
-        if self._mark is None or self._is_hurried or self._clock() - status.st_mtime_ns >= SETTLED:
+        """Say whether the end of a file seems to be missing yet."""
+        if self._end is None or self._is_hurried or self._clock() - status.st_mtime_ns >= SETTLED:
             return False
-        return _tail(path, status.st_size, len(self._mark)) != self._mark
+        return _tail(path, status.st_size, len(self._end)) != self._end
 
     def _find_grown(self) -> None:
         """Find text files again that have grown; say so if another file, or a file that became shorter, was found."""

@@ -47,6 +47,9 @@ _SUFFIXES: dict[str, Format] = {
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
 }  # fmt: skip
 
+#: How whole files of rows end.
+_ENDS: dict[Format, bytes] = {"parquet": b"PAR1", "arrow": b"ARROW1"}
+
 #: Room for positions in a file below the file's number.
 SHIFT = 40
 _SAMPLE = 1 << 16
@@ -281,7 +284,8 @@ class FilesSource:
     def _index(self) -> FileIndex:
         if self._files is None:
             mark = self._layout.mark if self._layout.is_text else None
-            self._files = FileIndex(self._log, self._layout.path, self._layout.pattern, mark=mark)
+            end = _ENDS.get(self._layout.format)
+            self._files = FileIndex(self._log, self._layout.path, self._layout.pattern, mark=mark, end=end)
             self._left_out = read_left_out(self._log)
         return self._files
 

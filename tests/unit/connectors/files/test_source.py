@@ -298,6 +298,7 @@ def test_a_vanished_or_shortened_file_says_what_to_do(tmp_path: Path, form: str)
 
 def test_a_broken_parquet_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"not parquet at all")
+    os.utime(tmp_path / "a.parquet", (1000, 1000))
     with pytest.raises(SourceFault, match=r"a\.parquet cannot be read"):
         FilesSource(stream(tmp_path / "a.parquet"), tmp_path / "check").latest(None, now=0, limit=9)
 

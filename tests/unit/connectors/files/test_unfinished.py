@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from headrace.connectors.files.index import SETTLED, Entry, FileIndex
+from headrace.connectors.files.index import BELIEVED, SETTLED, Entry, FileIndex
 from headrace.session import Session
 from headrace.testing.watching import local_host
 
@@ -18,11 +20,11 @@ NOW = 1_800_000_000 * 10**9
 class Folder:
     """A watched directory whose files change when we say so."""
 
-    def __init__(self, root: Path, mark: bytes | None = b"\n") -> None:
+    def __init__(self, root: Path, mark: bytes | None = b"\n", end: bytes | None = None) -> None:
         self.now = NOW
         self.path = root / "in"
         self.path.mkdir()
-        self.index = FileIndex(root / "files.jsonl", str(self.path), "*", mark=mark, clock=lambda: self.now)
+        self.index = FileIndex(root / "files.jsonl", str(self.path), "*", mark=mark, end=end, clock=lambda: self.now)
 
     def write(self, name: str, text: str) -> str:
         path = self.path / name
@@ -53,6 +55,51 @@ def test_a_file_that_has_not_changed_for_long_is_taken_as_finished(tmp_path: Pat
     path = folder.write("x.csv", "a\n1,2")
     assert folder.found(SETTLED - 1) == []
     assert folder.found(1) == [Entry(path, 5)]
+
+
+def test_a_file_of_rows_waits_until_it_is_whole(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, mark=None, end=b"PAR1")
+    folder.write("x.parquet", "PAR1 half of it")
+    assert folder.found(SETTLED - 1) == []
+    assert folder.index.is_waiting
+    path = folder.write("x.parquet", "PAR1 all of it PAR1")
+    assert folder.found() == [Entry(path, 19)]
+    damaged = folder.write("y.parquet", "PAR1 not whole")
+    assert folder.found(SETTLED) == [Entry(path, 19), Entry(damaged, 14)], "reading says what is wrong"
+
+
+def test_a_file_of_rows_that_has_nothing_yet_is_not_there(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, mark=None, end=b"PAR1")
+    folder.write("x.parquet", "")
+    folder.now += 1
+    other = folder.write("y.parquet", "PAR1")
+    assert folder.found() == [Entry(other, 4)]
+    assert folder.found(2 * SETTLED) == [Entry(other, 4)]
+    assert not folder.index.is_waiting
+    path = folder.write("x.parquet", "PAR1PAR1")
+    assert folder.found(BELIEVED) == [Entry(other, 4), Entry(path, 8)]
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_a_file_of_rows_that_is_written_while_it_is_watched_is_read_whole(tmp_path: Path, form: str) -> None:
+    rows = pl.DataFrame({"id": [1, 2, 3]}, schema={"id": pl.Int32})
+    whole = io.BytesIO()
+    if form == "parquet":
+        rows.write_parquet(whole)
+    else:
+        rows.write_ipc(whole, compat_level=pl.CompatLevel.oldest())
+    (tmp_path / "in").mkdir()
+    with Session(host="local") as session:
+        session.execute(
+            f"CREATE STREAM s (id INT) FROM FILES (path '{tmp_path}/in', format '{form}');"
+            "CREATE QUERY q AS SELECT id FROM s INTO MEMORY"
+        )
+        for size in (0, 10, len(whole.getvalue()) - 3, len(whole.getvalue())):
+            assert session.results("q") == []
+            (tmp_path / "in" / f"a.{form}").write_bytes(whole.getvalue()[:size])
+            while local_host(session).step():
+                pass
+        assert [row["id"] for row in session.results("q")] == [1, 2, 3]
 
 
 def test_a_file_whose_last_record_is_not_ended_is_read_before_later_ones(tmp_path: Path) -> None:
