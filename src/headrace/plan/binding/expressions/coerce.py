@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
 from headrace.errors import Span, TypeFault
-from headrace.model.decimals import written_type
-from headrace.model.expressions.expression import Cast, Expr, Literal
+from headrace.model.decimals import arithmetic_type, operands, written_type
+from headrace.model.expressions.expression import Call, Cast, Expr, Literal
 from headrace.model.time import DAY, parse_instant, parse_interval
 from headrace.model.types import DataType, DecimalType, Type, can_cast, common_type, is_nested
 
 TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
+#: Arithmetic of constants that is exact beside a DECIMAL.
+_ARITHMETIC = ("+", "-", "*", "/", "%")
 
 
 def coerce(expr: Expr, target: DataType) -> Expr:
@@ -69,7 +71,7 @@ def beside_decimal(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
     """Take constant numbers for DECIMALs, with the digits that are written, if there is a DECIMAL beside them."""
     if not any(isinstance(expr.type, DecimalType) for expr in exprs):
         return tuple(exprs)
-    return tuple(_as_decimal(expr) if isinstance(expr, Literal) else expr for expr in exprs)
+    return tuple(_as_decimal(expr) for expr in exprs)
 
 
 def is_text(expr: Expr) -> bool:
@@ -77,7 +79,25 @@ def is_text(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.type is Type.STRING and expr.value is not None
 
 
-def _as_decimal(literal: Literal) -> Literal:
+def _as_decimal(expr: Expr) -> Expr:
+    """Take a number, or arithmetic of numbers such as 0.06 - 0.01, for a DECIMAL; the expression itself if it is none."""
+    match expr:
+        case Literal():
+            return _written(expr)
+        case Call(function="neg", args=(arg,)) if isinstance((exact := _as_decimal(arg)).type, DecimalType):
+            return Call("neg", (exact,), exact.type)
+        case Call(function=function, args=(left, right), type=Type.DOUBLE) if function in _ARITHMETIC:
+            args = tuple(_as_decimal(arg) for arg in (left, right))
+            has_point = any(isinstance(arg.type, DecimalType) and arg.type.scale for arg in args)
+            if not has_point or not all(isinstance(arg.type, DecimalType) for arg in args):
+                return expr
+            both = operands([arg.type for arg in args])
+            return expr if both is None else Call(function, args, arithmetic_type(function, both[0], both[1]))
+        case _:
+            return expr
+
+
+def _written(literal: Literal) -> Literal:
     value = literal.value
     if isinstance(value, bool) or not isinstance(value, int | float) or not literal.type.is_numeric:
         return literal
