@@ -214,6 +214,8 @@ def _named_argument(reader: Reader, *names: str) -> None:
 def _time_column(reader: Reader, text: str, parse: Expressions, function: WindowFunction) -> exp.Column:
     start = reader.here()
     (first, *rest) = _until_comma(reader, text, parse, _FORMS[function])
+    if isinstance(first, exp.Anonymous) and first.name.lower() == "window_time" and len(first.expressions) == 1:
+        first = first.expressions[0]  # of Spark: the time of a window is that of its column
     if rest or not isinstance(first, exp.Column):
         raise NotSupported(
             f"{function} needs the column that is the event time of the stream", span=start, hint=_FORMS[function]
@@ -276,7 +278,7 @@ def _rewrite(select: exp.Select, call: WindowCall) -> None:
             replaced = exp.alias_(replaced, named.lower() or "expr", copy=False)
         outputs.append(replaced)
     select.set("expressions", outputs)
-    for clause in ("having", "qualify"):
+    for clause in ("group", "having", "qualify", "order"):
         if (tree := select.args.get(clause)) is not None:
             tree.transform(lambda node: _end_of(node, call), copy=False)
 

@@ -66,6 +66,7 @@ class Grouping:
         self._places: dict[str, Span | None] = {}
         self._aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
         self._taken = set(BOUNDS)
+        self._lag = source.streams[0].lag if source.streams else 0
         self._calls: dict[tuple[str, tuple[Expr, ...], DataType], AggregateCall] = {}
         self._keys: dict[Expr, str] = {}
         for expr in by:
@@ -110,6 +111,14 @@ class Grouping:
         named = (node for node in item.walk() if isinstance(node, exp.Column) and node.name.lower() in BOUNDS)
         return any(self._inner.aggregate_name(node) is not None for node in item.walk()) or any(named)
 
+    def _is_of_window(self, node: exp.Expr) -> bool:
+        """Return whether an expression has one value for each window, such as window_end - INTERVAL 1 SECOND."""
+        named = list(node.find_all(exp.Column))
+        return bool(named) and all(
+            len(column.parts) == 1 and column.name.lower() in BOUNDS and not self._source.scope.has(column.name)
+            for column in named
+        )
+
     def _binder(self, column: Callable[[exp.Column], Expr | None]) -> ExpressionBinder:
         modify = None if self._modifiers is None else self._modify
         return ExpressionBinder(
@@ -130,6 +139,8 @@ class Grouping:
             if node.name.lower() in BOUNDS:
                 return  # every result is of one window anyway
             node = self._aliases.get(node.name.lower(), node)
+        if self._is_of_window(node):
+            return
         expr = ExpressionBinder(self._source.scope, self._env.catalog, "in GROUP BY").bind(node)
         check_keys((expr,), "a key of GROUP BY", place(node))
         if expr not in self._keys:
@@ -139,7 +150,11 @@ class Grouping:
         name = node.name.lower()
         if len(node.parts) == 1 and name in BOUNDS:
             written = self._source.scope.column(node) if self._source.scope.has(name) else None
-            return written if written is not None and written in self._keys else Column(f"${name}", Type.TIMESTAMP)
+            if written is not None and written in self._keys:
+                return written
+            bound = Column(f"${name}", Type.TIMESTAMP)
+            lag = Literal(self._lag, Type.INTERVAL)
+            return Call("-", (bound, lag), Type.TIMESTAMP) if self._lag else bound
         expr = self._source.scope.column(node)
         for column in (expr,) if isinstance(expr, Column) else (Column(TS, Type.BIGINT),):
             self._places.setdefault(column.name, place(node))

@@ -51,7 +51,7 @@ from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.stream_membership import with_stream_memberships
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
-from headrace.plan.binding.top import bind_top, is_time_order, is_top
+from headrace.plan.binding.top import bind_top, is_time_order, is_top, with_rowtime
 from headrace.plan.binding.unnest import lift_generators
 from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
 from headrace.plan.binding.window_functions import check_grouping, check_session_keys
@@ -103,6 +103,7 @@ def bind(
     """
     resolver = queries if callable(queries) else (queries or {}).get
     env = Environment(catalog, resolver, {}, (), _bind_nested, on_tables)
+    select = with_rowtime(select, _with(select, env) if select.args.get("order") is not None else env)
     by_time = _by_time(select)
     is_join = is_join_changes(select, catalog)
     if is_join:
@@ -191,6 +192,7 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
                 hint=other_systems.CLAUSES.get(name),
             )
     env = _with(tree, env)
+    tree = with_rowtime(tree, env)
     if (offset := tree.args.get("offset")) is not None and not is_top(tree):
         raise NotSupported("OFFSET is not supported here", span=place(offset), hint=other_systems.CLAUSES["OFFSET"])
     if is_top(tree) and not is_deduplication(tree):

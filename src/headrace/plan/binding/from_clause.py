@@ -24,13 +24,19 @@ from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.scope import ROWTIME, Relation, Scope, unique
 from headrace.plan.binding.from_item import Item, read_item
-from headrace.plan.binding.interval_join import implied_spans
+from headrace.plan.binding.interval_join import Bound, implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step, temporal_form
 from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns
 from headrace.plan.binding.unnest import generators_of, unnested
-from headrace.plan.binding.window_functions import BOUNDS, check_joined_windows, check_single_stream, with_bounds
+from headrace.plan.binding.window_functions import (
+    BOUNDS,
+    check_joined_windows,
+    check_single_stream,
+    tumbling_columns,
+    with_bounds,
+)
 from headrace.plan.nodes import Node
 
 
@@ -134,7 +140,7 @@ def _with_window_ends(items: list[Item], *, aggregated: bool) -> list[Item]:
     elif aggregated:
         return items
     return [
-        replace(item, source=with_bounds(item.source, item.call))
+        replace(item, source=with_bounds(item.source, item.call, item.lag))
         if item.call is not None and not isinstance(item.source, Table)
         else item
         for item in items
@@ -176,7 +182,9 @@ def _with_spans(
         return steps  # a condition of an outer join does not bound what is joined later
     tested = conditions if in_any_order else {streams[-1]: conditions.get(max(streams), ())}
     spans = implied_spans(
-        [_time_names(steps[i], env) for i in streams], (*(term for on in tested.values() for term in on), *where)
+        [_time_names(steps[i], env) for i in streams],
+        (*(term for on in tested.values() for term in on), *where),
+        [_window_names(steps[i]) for i in streams],
     )
     if spans is None:
         return steps
@@ -188,6 +196,14 @@ def _time_names(step: Step, env: Environment) -> list[str]:
     assert not isinstance(step.item.source, Table)
     times = time_columns(step.item.source, env)
     return [name for name, field in zip(step.names, step.item.schema, strict=True) if field.name in times]
+
+
+def _window_names(step: Step) -> dict[str, Bound]:
+    """Return the names under which the ends of windows of an item come out."""
+    assert not isinstance(step.item.source, Table)
+    known = tumbling_columns(step.item.source)
+    named = zip(step.names, step.item.schema, strict=True)
+    return {name: known[field.name] for name, field in named if field.name in known}
 
 
 def _at_one_instant(item: Item) -> Item:

@@ -12,6 +12,8 @@ from headrace.errors import HeadraceError, NameFault, NotSupported, Span, Syntax
 from headrace.language import other_systems
 from headrace.language.parser import parse
 from headrace.language.syntax.clauses import (
+    CumulateClause,
+    RangeClause,
     RowsClause,
     SessionClause,
     TemporalClause,
@@ -37,7 +39,7 @@ from headrace.plan.binding.matches import bind_match
 from headrace.plan.binding.pace import Part, late_of, paced
 from headrace.plan.binding.scan import scan
 from headrace.plan.binding.span import place
-from headrace.plan.binding.window_functions import check_window_time
+from headrace.plan.binding.window_functions import lag_of
 from headrace.plan.nodes import Node, Order, Project, Union
 
 
@@ -59,6 +61,7 @@ class Item:
     span: Span | None
     is_stream: bool
     call: WindowCall | None = None  # the function that stands for `clause`
+    lag: int = 0  # how long before the timestamp the time of `call` is
     extra: tuple[Columns, ...] = ()  # of UNNEST
     versions: Node | None = None  # of a table that a stream feeds: its rows as they come
     as_of: TemporalClause | None = None
@@ -172,9 +175,20 @@ def _single(node: exp.Expr, env: Environment) -> Item:
         item = replace(item, as_of=as_of)
     call = window_call_of(node)
     if call is not None:
-        check_window_time(call, item.source, item.names, env)
-        item = replace(item, call=call)
+        lag = lag_of(call, item.source, item.names, env)
+        item = replace(item, call=call, lag=lag, clause=_shifted(item.clause, lag))
     return _renamed(item, [column.name for column in alias.columns]) if alias is not None and alias.columns else item
+
+
+def _shifted(clause: WindowClause | None, lag: int) -> WindowClause | None:
+    """Return a window over timestamps that has the tuples of one over times that long before them."""
+    match clause:
+        case RangeClause(size=size, slide=slide, offset=offset):
+            return replace(clause, offset=(offset + lag) % (slide or size))
+        case CumulateClause(size=size, offset=offset):
+            return replace(clause, offset=(offset + lag) % size)
+        case _:
+            return clause
 
 
 def _matched(item: Item, clause: MatchClause, env: Environment) -> Item:

@@ -14,6 +14,16 @@ from headrace.model.expressions.expression import Call, Column, Expr, Literal
 from headrace.model.time import LONGEST
 from headrace.model.types import Type
 
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An end of the tumbling window that a tuple is in."""
+
+    which: str
+    size: int
+    offset: int
+
+
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -25,17 +35,21 @@ class _Instant:
     offset: int
 
 
-def implied_spans(times: Sequence[Iterable[str]], terms: Iterable[Expr]) -> list[int] | None:
+def implied_spans(
+    times: Sequence[Iterable[str]], terms: Iterable[Expr], windows: Sequence[Mapping[str, Bound]] = ()
+) -> list[int] | None:
     """Return for each input how long after a tuple others can still join it; None if that is not bounded.
 
-    `times` are the columns of each input that are the timestamps of its tuples.
+    `times` are the columns of each input that are the timestamps of its tuples, `windows` those that are an end of the
+    tumbling window of a tuple: tuples of one window are less than its size apart.
     """
     owners = {name: index for index, names in enumerate(times) for name in names}
+    ends = {name: (index, bound) for index, names in enumerate(windows) for name, bound in names.items()}
     count = len(times)
     # latest[i][j]: the most by which the timestamp of i can exceed that of j
     latest = [[0.0 if i == j else math.inf for j in range(count)] for i in range(count)]
     for term in terms:
-        for after, before, most in _bounds(term, owners):
+        for after, before, most in (*_bounds(term, owners), *_in_one_window(term, ends)):
             latest[after][before] = min(latest[after][before], most)
     for via in range(count):
         for i in range(count):
@@ -43,6 +57,16 @@ def implied_spans(times: Sequence[Iterable[str]], terms: Iterable[Expr]) -> list
                 latest[i][j] = min(latest[i][j], latest[i][via] + latest[via][j])
     spans = [max(latest[other][index] for other in range(count)) for index in range(count)]
     return None if any(span > LONGEST for span in spans) else [max(0, int(span)) for span in spans]
+
+
+def _in_one_window(term: Expr, ends: Mapping[str, tuple[int, Bound]]) -> list[tuple[int, int, int]]:
+    """Return the bounds of t_i - t_j if a condition says that both tuples are in the same window."""
+    match term:
+        case Call(function="=", args=(Column(name=left), Column(name=right))) if left in ends and right in ends:
+            (i, one), (j, other) = ends[left], ends[right]
+            return [(i, j, one.size), (j, i, one.size)] if one == other and i != j else []
+        case _:
+            return []
 
 
 def _bounds(term: Expr, owners: Mapping[str, int]) -> list[tuple[int, int, int]]:

@@ -31,7 +31,7 @@ from headrace.plan.binding.over_place import check_place, check_tumbles, functio
 from headrace.plan.binding.places import MOST_ROWS, place_function, window_frame
 from headrace.plan.binding.rank import plain_ranks, unbounded_rank, window_size
 from headrace.plan.binding.span import place
-from headrace.plan.binding.time_columns import time_columns
+from headrace.plan.binding.time_columns import time_lags
 from headrace.plan.nodes import Node
 
 _FORM = "sum(x) OVER (PARTITION BY id ORDER BY rowtime ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
@@ -202,7 +202,7 @@ def _with_calls(
     scope = Scope((Relation(("SELECT",), tuple(columns.items())),))
     groups: dict[tuple[tuple[str, ...], Frame, bool], _Frames] = {}
     windows: dict[_Window, _Frames] = {}
-    times = time_columns(bound, env)
+    times = frozenset(time_lags(bound, env))
     values: dict[str, Expr] = {}
     for number, call in enumerate(calls.values()):
         size = window_size(call.node, call.keys, bound, select, env)

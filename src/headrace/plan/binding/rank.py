@@ -20,7 +20,7 @@ from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.span import place
-from headrace.plan.binding.time_columns import instant_columns, time_columns
+from headrace.plan.binding.time_columns import instant_columns, time_lags
 from headrace.plan.binding.window_functions import BOUNDS
 from headrace.plan.nodes import Node
 
@@ -186,7 +186,7 @@ def _size(call: _Call, node: Node, select: exp.Select, env: Environment) -> int 
     if size is not None:
         return size
     terms = call.node.args["order"].expressions
-    is_by_time = call.function == "row_number" and set(call.terms) <= time_columns(node, env) and len(terms) == 1
+    is_by_time = call.function == "row_number" and set(call.terms) <= set(time_lags(node, env)) and len(terms) == 1
     if is_by_time and not terms[0].args.get("desc"):
         return None
     raise unbounded_rank(call.node, is_last=is_by_time)

@@ -31,6 +31,7 @@ from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.membership import is_membership, select_of
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import FOUND, time_columns
+from headrace.plan.binding.window_functions import tumbling_columns
 
 #: The name of the tuple that is tested; nobody writes it.
 OUTER = "the tuple"
@@ -304,15 +305,16 @@ def _span_before(test: _Test, env: Environment) -> int:
 def _spans(test: _Test, env: Environment) -> tuple[int, int]:
     """Return for how long a tuple and its partners wait for each other, by the conditions on their times."""
     sides = ((OUTER, test.outer, "o."), (test.name, test.stream, "s."))
-    relations, times = [], []
+    relations, times, windows = [], [], []
     for called, item, prefix in sides:
         assert not isinstance(item.source, Table)
         names = [f"{prefix}{name}" for name in item.schema.names]
         relations.append(relation_of((called,), item.schema, names))
         times.append([f"{prefix}{name}" for name in time_columns(item.source, env)])
+        windows.append({f"{prefix}{name}": bound for name, bound in tumbling_columns(item.source).items()})
     binder = ExpressionBinder(Scope(tuple(relations)), env.catalog, "in a sub-query")
     terms = () if test.condition is None else conjuncts(binder.predicate(test.condition))
-    found = implied_spans(times, terms)
+    found = implied_spans(times, terms, windows)
     if found is None:
         outer = test.outer.names[0]
         raise UnboundedStateFault(

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
 from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, TypeFault
 from headrace.language.syntax.clauses import RangeClause, WindowCall
-from headrace.model.expressions.expression import Call, Column, Expr, Literal
+from headrace.model.expressions.expression import Call, Column, Expr, Literal, walk
 from headrace.model.schema import TS
 from headrace.model.types import Type
 from headrace.plan.binding.environment import Environment
+from headrace.plan.binding.interval_join import Bound
 from headrace.plan.binding.span import place
-from headrace.plan.binding.time_columns import time_columns
-from headrace.plan.nodes import Node, Project
+from headrace.plan.binding.time_columns import time_lags
+from headrace.plan.nodes import Filter, Node, Project
 
 BOUNDS = ("window_start", "window_end")
+#: What GROUP BY must name of a window, so that it names one.
+_ENOUGH: dict[str, tuple[tuple[str, ...], ...]] = {
+    "TUMBLE": (("window_start",), ("window_end",)),
+    "HOP": (("window_start",), ("window_end",)),
+    "CUMULATE": (("window_end",),),
+    "SESSION": (BOUNDS,),
+}
 _GROUP_HINT = "write GROUP BY window_start, window_end, and the other columns"
 _JOIN_HINT = "write a window after each stream: FROM a [RANGE 5 MINUTES] JOIN b [RANGE 5 MINUTES] ON a.id = b.id"
 
 
-def check_window_time(call: WindowCall, source: Node | Table, names: Sequence[str], env: Environment) -> None:
-    """Refuse a window over something else than the timestamps of its stream."""
+def lag_of(call: WindowCall, source: Node | Table, names: Sequence[str], env: Environment) -> int:
+    """Return how long before the timestamp the time of a window is, as window_time is; refuse one that is no time."""
     if isinstance(source, Table):
-        return  # the caller refuses a window over a table
+        return 0  # the caller refuses a window over a table
     written, qualifier = call.time.name, call.time.table
     own = [field.name for field in source.schema if field.name.lower() == written.lower()]
     is_own = not qualifier or qualifier.lower() in [name.lower() for name in names]
-    times = time_columns(source, env)
+    times = time_lags(source, env)
     if is_own and ((own and own[0] in times) or (not own and written.lower() == "rowtime")):
         taken = [field.name for field in source.schema if field.name.lower() in BOUNDS]
         if taken:
@@ -38,7 +46,7 @@ def check_window_time(call: WindowCall, source: Node | Table, names: Sequence[st
                 span=call.span,
                 hint=f"rename it in a sub-query, or write the window after the stream: FROM {names[0]} [RANGE ...]",
             )
-        return
+        return times[own[0]] if own else 0
     time = ", ".join(sorted(times)) or "rowtime"
     raise TypeFault(
         f"{call.time.sql()!r} is not the event time of {names[0]}",
@@ -51,8 +59,8 @@ def check_grouping(call: WindowCall, select: exp.Select) -> None:
     """Refuse a GROUP BY over a table function that would not group by its windows."""
     if not call.is_table:
         return
-    names = [_group_name(item, select) for item in _group_items(select)]
-    if not set(BOUNDS) <= set(names):
+    names = {_group_name(item, select) for item in _group_items(select)}
+    if not any(set(enough) <= names for enough in _ENOUGH[call.function]):
         raise NotSupported(
             f"an aggregate over TABLE({call.function}(...)) must group by window_start and window_end",
             span=call.span,
@@ -99,23 +107,67 @@ def check_joined_windows(calls: Sequence[WindowCall | None], are_compared: bool)
             )
 
 
-def with_bounds(source: Node, call: WindowCall) -> Node:
+def with_bounds(source: Node, call: WindowCall, lag: int) -> Node:
     """Give each tuple the ends of the tumbling window that it is in."""
+    if lag:
+        raise NotSupported(
+            f"a window over {call.time.name}, which is before the timestamp of a tuple, needs an aggregate",
+            span=call.span,
+            hint="write GROUP BY window_start, window_end, and the other columns; or the window over rowtime",
+        )
     if not isinstance(call.window, RangeClause) or not call.window.is_tumbling:
         raise NotSupported(
             f"TABLE({call.function}(...)) needs an aggregate: each tuple is in several windows",
             span=call.span,
             hint=_GROUP_HINT,
         )
-    size, offset = Literal(call.window.size, Type.BIGINT), call.window.offset
-    ts: Expr = Column(TS, Type.BIGINT)
-    since = _bigint("-", ts, Literal(offset, Type.BIGINT)) if offset else ts
-    within = _bigint("%", _bigint("+", _bigint("%", since, size), size), size)
-    start = _bigint("-", ts, within)
-    ends = {"window_start": start, "window_end": _bigint("+", start, size)}
+    ends = _ends(call.window.size, call.window.offset)
     columns = tuple((field.name, Column(field.name, field.type)) for field in source.schema)
-    added = tuple((name, Call("timestamp_micros", (end,), Type.TIMESTAMP)) for name, end in ends.items())
-    return Project(source, columns + added)
+    return Project(source, columns + tuple(ends.items()))
+
+
+def tumbling_columns(node: Node) -> Mapping[str, Bound]:
+    """Return the columns that `with_bounds` made: each an end of the tumbling window that a tuple is in."""
+    match node:
+        case Filter(input=below):
+            return tumbling_columns(below)
+        case Project(input=below, columns=columns):
+            known = tumbling_columns(below)
+            found = (
+                (name, known.get(expr.name) if isinstance(expr, Column) else _bound(expr)) for name, expr in columns
+            )
+            return {name: bound for name, bound in found if bound is not None}
+        case _:
+            return {}
+
+
+def _ends(size: int, offset: int) -> dict[str, Expr]:
+    """Return the ends of the tumbling window that a tuple is in, as expressions."""
+    ts: Expr = Column(TS, Type.BIGINT)
+    length = Literal(size, Type.BIGINT)
+    since = _bigint("-", ts, Literal(offset, Type.BIGINT)) if offset else ts
+    within = _bigint("%", _bigint("+", _bigint("%", since, length), length), length)
+    start = _bigint("-", ts, within)
+    ends = {"window_start": start, "window_end": _bigint("+", start, length)}
+    return {name: Call("timestamp_micros", (end,), Type.TIMESTAMP) for name, end in ends.items()}
+
+
+def _bound(expr: Expr) -> Bound | None:
+    """Return what end of which window an expression is; None if it is none."""
+    for part in walk(expr):
+        match part:
+            case Call(function="%", args=(Column(), Literal(value=int(size)))):
+                made = _ends(size, 0), size, 0
+            case Call(
+                function="%",
+                args=(Call(function="-", args=(Column(), Literal(value=int(offset)))), Literal(value=int(size))),
+            ):
+                made = _ends(size, offset), size, offset
+            case _:
+                continue
+        ends, size, offset = made
+        return next((Bound(which, size, offset) for which, end in ends.items() if end == expr), None)
+    return None
 
 
 def _bigint(function: str, left: Expr, right: Expr) -> Expr:

@@ -80,7 +80,7 @@ def is_text(expr: Expr) -> bool:
 
 
 def _as_decimal(expr: Expr) -> Expr:
-    """Take a number, or arithmetic of numbers such as 0.06 - 0.01, for a DECIMAL; the expression itself if it is none."""
+    """Take a number, or arithmetic of numbers such as 0.06 - 0.01, for a DECIMAL; return anything else as it is."""
     match expr:
         case Literal():
             return _written(expr)
