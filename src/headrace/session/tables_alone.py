@@ -57,6 +57,11 @@ def answer_on_tables(statement: Select, catalog: Catalog) -> Answer:
         )
     tree, order, limit, offset = _without_order(statement.select)
     plan = bind(tree, statement.text, catalog, on_tables=True)
+    names = plan.schema.names
+    terms = [] if order is None else order.expressions
+    hidden = [term for term in terms if _column(term.this, names) is None]
+    if hidden:
+        plan = bind(_with_hidden(tree, hidden, names), statement.text, catalog, on_tables=True)
     for node in walk(plan):
         if any(TS in columns(expr) for expr in expressions(node)):
             raise NameFault(
@@ -66,16 +71,37 @@ def answer_on_tables(statement: Select, catalog: Catalog) -> Answer:
         table.name: read_table(table) for table in catalog.tables() if table.origin is None and _reads(plan, table)
     }
     frame = _Evaluation(tables).rows(best(plan)).select(plan.schema.names)
-    frame = _sorted(frame, order)
+    frame = _sorted(frame, terms, dict(zip(map(id, hidden), plan.schema.names[len(names) :], strict=True)))
     start = 0 if offset is None else _number(offset)
     frame = frame.slice(start, None if limit is None else _number(limit))
-    return Answer(plan.schema.names, tuple(frame.iter_rows()))
+    return Answer(names, tuple(frame.select(names).iter_rows()))
 
 
 def _without_order(select: exp.Expr) -> tuple[exp.Expr, exp.Expr | None, exp.Expr | None, exp.Expr | None]:
     """Return a SELECT without what is done with its rows at the end, and that."""
     tree = select.copy()
     return tree, *(tree.args.pop(name, None) for name in ("order", "limit", "offset"))
+
+
+def _with_hidden(tree: exp.Expr, terms: list[exp.Expr], names: list[str]) -> exp.Expr:
+    """Return a SELECT with further columns for the terms of ORDER BY that are no columns of its result."""
+    if not isinstance(tree, exp.Select) or tree.args.get("distinct") is not None:
+        raise NotSupported(
+            "ORDER BY of a UNION or of SELECT DISTINCT names columns of the result",
+            span=place(terms[0]),
+            hint=f"columns are {', '.join(names[:12])}; give an expression a name with AS",
+        )
+    aliases = {item.alias.lower(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
+
+    def written_out(node: exp.Expr) -> exp.Expr:
+        is_alias = isinstance(node, exp.Column) and not node.table and node.name.lower() in aliases
+        return aliases[node.name.lower()].copy() if is_alias else node
+
+    whole = tree.copy()
+    for number, term in enumerate(terms):
+        value = term.this.copy().transform(written_out)
+        whole.append("expressions", exp.Alias(this=value, alias=exp.to_identifier(f"$order{number}", quoted=True)))
+    return whole
 
 
 def _reads(plan: Node, table: Table) -> bool:
@@ -129,30 +155,27 @@ class _Evaluation:
         )
 
 
-def _sorted(frame: pl.DataFrame, order: exp.Expr | None) -> pl.DataFrame:
-    if order is None:
+def _sorted(frame: pl.DataFrame, terms: list[exp.Expr], hidden: Mapping[int, str]) -> pl.DataFrame:
+    """Sort rows by terms of ORDER BY; `hidden` names the columns of those that are no columns of the result."""
+    if not terms:
         return frame
     names, descending, nulls_last = [], [], []
-    for term in order.expressions:
-        names.append(_column(term.this, frame.columns))
+    for term in terms:
+        names.append(hidden.get(id(term)) or _column(term.this, frame.columns) or "")
         descending.append(bool(term.args.get("desc")))
         first = term.args.get("nulls_first")
         nulls_last.append(descending[-1] if first is None else not first)
     return frame.sort(names, descending=descending, nulls_last=nulls_last, maintain_order=True)
 
 
-def _column(term: exp.Expr, names: list[str]) -> str:
-    """Return the column of the result that ORDER BY names, by name or position."""
-    if isinstance(term, exp.Literal) and term.name.isdigit() and 1 <= int(term.name) <= len(names):
+def _column(term: exp.Expr, names: list[str]) -> str | None:
+    """Return the column of the result that ORDER BY names, by name or position; None if it names none."""
+    if isinstance(term, exp.Literal) and term.name.isdigit():
+        if not 1 <= int(term.name) <= len(names):
+            raise NameFault(f"ORDER BY {term.name}: SELECT has no column {term.name}", span=place(term) or Span(0, 1))
         return names[int(term.name) - 1]
-    found = [name for name in names if isinstance(term, exp.Column) and name.lower() == term.name.lower()]
-    if not found:
-        raise NotSupported(
-            "ORDER BY of a SELECT on tables names columns of its result",
-            span=place(term),
-            hint=f"columns are {', '.join(names[:12])}; give an expression a name with AS",
-        )
-    return found[0]
+    is_plain = isinstance(term, exp.Column) and not term.table
+    return next((name for name in names if is_plain and name.lower() == term.name.lower()), None)
 
 
 def _number(clause: exp.Expr) -> int:

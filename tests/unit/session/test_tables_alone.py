@@ -35,6 +35,16 @@ STATEMENTS = [
     "SELECT p.id FROM people p JOIN x ON p.city = x.city AND p.age = x.top ORDER BY id",
     "SELECT city, count(*) AS n FROM people GROUP BY ROLLUP (city) ORDER BY n, city NULLS FIRST",
     "SELECT p.id, q.id AS other FROM people p, people q WHERE p.age < q.age ORDER BY id, other",
+    "SELECT id FROM people ORDER BY age DESC NULLS LAST, id LIMIT 3",
+    "SELECT p.id FROM people p ORDER BY p.age * -1 NULLS FIRST, p.id",
+    "SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY sum(age) DESC NULLS LAST, n + 1",
+    "SELECT city FROM people UNION SELECT city FROM lands ORDER BY city NULLS FIRST",
+    "SELECT city FROM people UNION SELECT city FROM lands UNION ALL SELECT 'x' FROM lands ORDER BY city NULLS FIRST",
+    "SELECT count(*) AS n FROM (SELECT city FROM people UNION SELECT city FROM lands) x",
+    "SELECT id, row_number() OVER (PARTITION BY city ORDER BY age DESC, id) AS place FROM people ORDER BY id",
+    "SELECT id, sum(age) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM people ORDER BY id",
+    "SELECT city, rank() OVER (ORDER BY count(*) DESC) AS r FROM people GROUP BY city ORDER BY r, city NULLS FIRST",
+    "SELECT id FROM people QUALIFY row_number() OVER (PARTITION BY city ORDER BY id DESC) = 1 ORDER BY id",
 ]
 
 
@@ -73,7 +83,8 @@ def test_a_table_is_read_again_each_time(session: Session, tmp_path: Path) -> No
     ("text", "says"),
     [
         ("SELECT rowtime FROM people", "a table has no rowtime"),
-        ("SELECT id FROM people ORDER BY age", "ORDER BY of a SELECT on tables names columns of its result"),
+        ("SELECT DISTINCT id FROM people ORDER BY age", "ORDER BY of a UNION or of SELECT DISTINCT names columns"),
+        ("SELECT id FROM people ORDER BY 2", "SELECT has no column 2"),
         ("SELECT id FROM people INTO MEMORY", "a SELECT on tables alone has no INTO"),
         ("SELECT id FROM people [RANGE 1 MINUTE]", "cannot have a window"),
         ("CREATE QUERY q AS SELECT id FROM people", "a continuous query cannot read only the stored table 'people'"),

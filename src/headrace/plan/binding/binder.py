@@ -213,6 +213,8 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
 def _bind_union(tree: exp.Union, env: Environment) -> Node:
     parts = [Part(_bind_nested(part, env), _names_of(part)) for part in _parts(tree)]
     united, clause = union([part.node for part in parts], place(tree)), pace_of(tree)
+    if env.on_tables and tree.args.get("distinct"):
+        return nodes.Distinct(united, 0)
     return united if clause is None else paced(united, parts, clause, env)
 
 
@@ -222,6 +224,7 @@ def _parts(tree: exp.Union) -> list[exp.Expr]:
     inner = tree.this
     while (
         isinstance(inner, exp.Union)
+        and bool(inner.args.get("distinct")) == bool(tree.args.get("distinct"))
         and pace_of(inner) is None
         and not any(inner.args.get(clause) for clause in ("with_", "order", "limit"))
     ):

@@ -104,6 +104,14 @@ class Memberships:
         if not isinstance(item, exp.Table) or unions_of(item):
             raise NotSupported(f"{what} reads one stored table", span=place(item) or place(select), hint=_FORM)
         name = ".".join(part.name for part in item.parts)
+        if name.lower() in self._env.ctes:
+            raise NotSupported(
+                f"{what} reads one stored table, and {name} is a query of WITH",
+                span=place(item.this),
+                hint=f"join it in FROM: JOIN (SELECT max(x) AS top FROM {name}) AS m ON y = m.top"
+                if "value" in what
+                else f"join it in FROM: JOIN (SELECT DISTINCT x FROM {name}) AS m ON y = m.x",
+            )
         table = self._catalog.find(name, span=place(item.this))
         if isinstance(table, Table) and table.origin is not None:
             raise NotSupported(

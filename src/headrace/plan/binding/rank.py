@@ -156,7 +156,7 @@ def window_size(
 
     None if there is no window that is complete at some time.
     """
-    if instant_columns(node, env) & set(keys):
+    if env.on_tables or instant_columns(node, env) & set(keys):
         return 1
     item = from_.this if (from_ := select.args.get("from_")) is not None and not select.args.get("joins") else None
     if item is None:
