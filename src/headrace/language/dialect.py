@@ -73,6 +73,7 @@ class Headrace(Dialect):
         """Names in double quotes or backticks; no statement swallows its rest unread."""
 
         IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ['"', "`"]
+        NUMERIC_LITERALS: ClassVar[dict[str, str]] = {"L": "BIGINT"}  # 100L of Spark
         HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]
         COMMANDS: ClassVar[set[TokenType]] = set()
 
@@ -85,6 +86,8 @@ class Headrace(Dialect):
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {name: parser.Parser.FUNCTION_PARSERS[name] for name in _SPECIAL}
         FUNCTION_PARSERS["IMPUTE"] = lambda self: self._parse_by(read_impute)
         FUNCTION_PARSERS |= dict.fromkeys((*MODIFIERS, *SUPPRESSORS), lambda self: self._parse_by(read_call))
+        FUNCTION_PARSERS |= dict.fromkeys(("FLOOR", "CEIL", "CEILING"), lambda self: self._parse_rounded())
+        FUNCTION_PARSERS["OVERLAY"] = lambda self: self._parse_placed()
         FUNCTION_PARSERS |= dict.fromkeys(WINDOW_CALLS, lambda self: self._parse_by(read_window_call))
 
         def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
@@ -151,6 +154,27 @@ class Headrace(Dialect):
                 self._advance()
             self.raise_error("expecting )")
             raise AssertionError("raise_error returned")
+
+        def _parse_rounded(self) -> exp.Expr:
+            """Parse FLOOR(x), FLOOR(t TO MINUTE) and the same of CEIL."""
+            name = self._tokens[self._index - 2]
+            args = self._parse_csv(self._parse_disjunction)
+            if args and self._match_text_seq("TO"):
+                unit = self._curr
+                self._advance()
+                literal = exp.Literal.string(unit.text.lower() if unit else "").update_positions(unit)
+                function = "date_trunc" if name.text.upper() == "FLOOR" else "date_ceil"
+                return exp.Anonymous(this=function, expressions=[literal, *args]).update_positions(name)
+            return exp.Anonymous(this=name.text, expressions=args).update_positions(name)
+
+        def _parse_placed(self) -> exp.Expr:
+            """Parse OVERLAY(s PLACING r FROM n [FOR m]), and the same with commas."""
+            name = self._tokens[self._index - 2]
+            args = self._parse_csv(self._parse_disjunction)
+            for word in ("PLACING", "FROM", "FOR"):
+                if self._match_text_seq(word):
+                    args += [arg for arg in (self._parse_disjunction(),) if arg is not None]
+            return exp.Anonymous(this=name.text, expressions=args).update_positions(name)
 
         def _parse_pace(self) -> PaceClause:
             clause, length = read_pace(self._tokens[self._index :], self.sql, parse_expressions)

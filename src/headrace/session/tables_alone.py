@@ -5,7 +5,7 @@ All rows of a table have the same timestamp, and every window is that instant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -83,7 +83,7 @@ def _without_order(select: exp.Expr) -> tuple[exp.Expr, exp.Expr | None, exp.Exp
     return tree, *(tree.args.pop(name, None) for name in ("order", "limit", "offset"))
 
 
-def _with_hidden(tree: exp.Expr, terms: list[exp.Expr], names: list[str]) -> exp.Expr:
+def _with_hidden(tree: exp.Expr, terms: list[exp.Expr], names: Sequence[str]) -> exp.Expr:
     """Return a SELECT with further columns for the terms of ORDER BY that are no columns of its result."""
     if not isinstance(tree, exp.Select) or tree.args.get("distinct") is not None:
         raise NotSupported(
@@ -168,7 +168,7 @@ def _sorted(frame: pl.DataFrame, terms: list[exp.Expr], hidden: Mapping[int, str
     return frame.sort(names, descending=descending, nulls_last=nulls_last, maintain_order=True)
 
 
-def _column(term: exp.Expr, names: list[str]) -> str | None:
+def _column(term: exp.Expr, names: Sequence[str]) -> str | None:
     """Return the column of the result that ORDER BY names, by name or position; None if it names none."""
     if isinstance(term, exp.Literal) and term.name.isdigit():
         if not 1 <= int(term.name) <= len(names):

@@ -34,6 +34,8 @@ def check_constants(function: str, values: Sequence[Value]) -> None:
     """Refuse constants that the function cannot take; `values` has None for NULL and for what is no constant."""
     check = _CHECKS.get(function)
     if check is not None and len(values) > 1 and values[1] is not None:
+        if function in _PATTERNS:
+            _check_backslashes(str(values[1]))
         check(values)
 
 
@@ -67,6 +69,17 @@ def _check_replace(values: Sequence[Value]) -> None:
 
 def _check_sha2(values: Sequence[Value]) -> None:
     sha2_bits(int(values[1] or 0))
+
+
+def _check_backslashes(pattern: str) -> None:
+    """Refuse a regular expression as Spark wants it, with two backslashes: here it would look for a backslash."""
+    doubled = _DOUBLED.search(pattern)
+    if doubled is not None:
+        one = doubled[1]
+        raise TypeFault(
+            f"the regular expression {pattern} looks for a backslash: a text has no escapes, unlike in Spark",
+            hint=f"write \\{one} with one backslash; [\\\\] is a backslash",
+        )
 
 
 def _text(check: Callable[[str], object]) -> Callable[[Sequence[Value]], None]:
@@ -104,6 +117,18 @@ def zone(name: str) -> str:
     return known
 
 
+#: Functions whose second argument is a regular expression.
+_PATTERNS = (
+    "split",
+    "rlike",
+    "regexp_extract",
+    "regexp_extract_all",
+    "regexp_substr",
+    "regexp_count",
+    "regexp_replace",
+)
+#: Two backslashes, outside of brackets, before a letter or a sign that one backslash gives a meaning.
+_DOUBLED = re.compile(r"(?<![\\\[])\\\\([dDwWsSbB.|(){}\[\]*+?^$/-])")
 _CHECKS: dict[str, Callable[[Sequence[Value]], None]] = {
     "split": _check_split,
     "rlike": _text(check_pattern),

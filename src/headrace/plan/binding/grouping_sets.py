@@ -79,17 +79,28 @@ class _Change:
             bit = self._bits.get(node.expressions[0]) if len(node.expressions) == 1 else None
             if bit is None:
                 raise TypeFault("grouping takes a key of GROUP BY", span=place(node))
-            return exp.Case(ifs=[exp.If(this=_has(bit), true=exp.Literal.number(0))], default=exp.Literal.number(1))
+            return _is_left_out(bit)
         if name == "grouping_id":
-            if node.expressions and node.expressions != list(self._bits):
-                raise NotSupported("grouping_id takes all keys, or none", span=place(node), hint="write grouping_id()")
-            return _id()
+            if not node.expressions or node.expressions == list(self._bits):
+                return _id()
+            unknown = [key for key in node.expressions if key not in self._bits]
+            if unknown:
+                raise TypeFault("grouping_id takes keys of GROUP BY", span=place(unknown[0]) or place(node))
+            result: exp.Expr = exp.Literal.number(0)
+            for key in node.expressions:
+                doubled = exp.Mul(this=exp.Paren(this=result), expression=exp.Literal.number(2))
+                result = exp.Add(this=doubled, expression=_is_left_out(self._bits[key]))
+            return exp.Paren(this=result)
         if self._is_aggregate(node.this if isinstance(node, exp.Filter) else node):
             return node.copy()  # it sees the keys as they are, its FILTER too
         made = node.copy()
         for child in list(made.iter_expressions()):
             child.replace(self(child))
         return made
+
+
+def _is_left_out(bit: int) -> exp.Expr:
+    return exp.Case(ifs=[exp.If(this=_has(bit), true=exp.Literal.number(0))], default=exp.Literal.number(1))
 
 
 def _sets(group: exp.Group, select: exp.Select) -> list[_Keys]:

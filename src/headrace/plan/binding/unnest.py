@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from headrace.catalog.definitions import Table
 from headrace.errors import NameFault, NotSupported, SyntaxFault, TypeFault
+from headrace.language import other_systems
 from headrace.language.syntax.clauses import RowsClause, WhileClause
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.types import ArrayType, MapType, StructType
@@ -97,7 +98,7 @@ def _generator(lateral: exp.Lateral, join: exp.Join | None) -> Generator:
         raise NotSupported(
             "LATERAL needs explode, posexplode, inline or UNNEST",
             span=place(lateral) or place(call),
-            hint="write CROSS JOIN UNNEST(xs) AS u(x)",
+            hint=other_systems.FUNCTIONS.get(name, "write CROSS JOIN UNNEST(xs) AS u(x)"),
         )
     if len(call.expressions) != 1:
         raise TypeFault(f"{name} takes one ARRAY or MAP", span=place(call))

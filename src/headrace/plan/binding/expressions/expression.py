@@ -28,6 +28,7 @@ from headrace.plan.binding.expressions.lambdas import HIGHER_NAMES, bind_higher
 from headrace.plan.binding.expressions.nested import CONSTRUCTORS, construct, item, type_text
 from headrace.plan.binding.expressions.nested import field as field_of
 from headrace.plan.binding.expressions.scope import Scope
+from headrace.plan.binding.expressions.standard_forms import span_of_fields, without_escape
 from headrace.plan.binding.expressions.time_units import shifted, unit_of
 from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.span import place
@@ -88,6 +89,8 @@ class ExpressionBinder:
                 return apply("unhex", (digits,), place(node))
             case exp.Identifier() if node.name.lower() in self.params:
                 return self.params[node.name.lower()]
+            case exp.Escape():
+                return self.bind(without_escape(node))
             case exp.Not():
                 return apply("not", (self.predicate(node.this),), place(node))
             case exp.Neg():
@@ -203,6 +206,9 @@ class ExpressionBinder:
         return chain("and", [apply("=", (self.bind(mine), self.bind(other)), place(node)) for mine, other in pairs])
 
     def _negative(self, node: exp.Neg) -> Expr:
+        number = node.this.unnest()
+        if isinstance(number, exp.Literal) and not number.is_string and number.name == str(2**63):
+            return Literal(-(2**63), Type.BIGINT)
         arg = self.bind(node.this)
         if isinstance(arg, Literal) and isinstance(arg.type, DecimalType) and isinstance(arg.value, str):
             return Literal(arg.value[1:] if arg.value.startswith("-") else f"-{arg.value}", arg.type)
@@ -216,7 +222,9 @@ class ExpressionBinder:
             return apply("is_null", (arg,), place(node))
         if isinstance(right, exp.Boolean):
             return apply("<=>", (_boolean(arg, node.this), TRUE if right.this else FALSE), place(node))
-        raise SyntaxFault("IS needs NULL, TRUE or FALSE", span=place(node))
+        is_json = isinstance(right, exp.JSON)
+        hint = "write get_json_object(s, '$') IS NOT NULL" if is_json else None
+        raise SyntaxFault("IS needs NULL, TRUE or FALSE", span=place(node), hint=hint)
 
     def _between(self, node: exp.Between) -> Expr:
         if node.args.get("symmetric"):
@@ -491,7 +499,10 @@ def _interval(node: exp.Interval) -> Expr:
     negative = isinstance(amount, exp.Neg)
     amount = amount.this if isinstance(amount, exp.Neg | exp.Paren) else amount
     unit = node.args.get("unit")
-    if not isinstance(amount, exp.Literal) or isinstance(unit, exp.IntervalSpan):
+    if isinstance(amount, exp.Literal) and isinstance(unit, exp.IntervalSpan):
+        span = span_of_fields(amount.name, unit, place(node))
+        return Literal(-span if negative else span, Type.INTERVAL)
+    if not isinstance(amount, exp.Literal):
         raise NotSupported(
             "INTERVAL needs a constant and one unit",
             span=place(node),
@@ -524,10 +535,6 @@ def _refuse(node: exp.Expr) -> NoReturn:
         raise SyntaxFault("* is allowed only in SELECT and count(*)", span=span)
     if isinstance(node, exp.Alias):
         raise SyntaxFault("AS is allowed only in SELECT and FROM", span=span)
-    if isinstance(node, exp.Escape):
-        raise NotSupported(
-            "LIKE with ESCAPE is not supported", span=span, hint=r"write \% and \_ for the characters themselves"
-        )
     for function in (node.this, node.parent):  # of string_agg(x ORDER BY y), the ORDER BY is not what is wrong
         if isinstance(function, exp.Anonymous) and function.name.lower() in other_systems.FUNCTIONS:
             hint = other_systems.FUNCTIONS[function.name.lower()]

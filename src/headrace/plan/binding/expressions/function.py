@@ -13,8 +13,9 @@ from headrace.model.expressions.constants import check_constants
 from headrace.model.expressions.expression import Call, Case, Cast, Expr, Literal
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.limits import PADDED_LENGTH
-from headrace.model.types import DataType, DecimalType, Type, is_nested
+from headrace.model.types import ArrayType, DataType, DecimalType, Type, is_nested
 from headrace.plan.binding.expressions.coerce import beside_decimal, check_cast, coerce, is_text, unify
+from headrace.plan.binding.expressions.other_functions import other_functions
 
 ALIASES = {
     "char_length": "length", "character_length": "length", "len": "length", "ceiling": "ceil", "power": "pow",
@@ -32,6 +33,8 @@ ALIASES = {
     "approx_distinct": "approx_count_distinct", "every": "bool_and", "arg_max": "max_by", "arg_min": "min_by",
     "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance",
     "first_value": "first", "last_value": "last", "any_value": "first", "cardinality": "size", "array_size": "size",
+    "to_base64": "base64", "array_length": "size", "array_to_string": "array_join",
+    "make_timestamp_ntz": "make_timestamp", "make_timestamp_ltz": "make_timestamp",
     "some": "bool_or", "array_agg": "collect_list", "listagg": "string_agg", "group_concat": "string_agg",
 }  # fmt: skip
 
@@ -380,6 +383,7 @@ def _days_later(args: tuple[Expr, ...]) -> Expr | None:
 
 _PLAIN_FORMAT = "yyyy-MM-dd HH:mm:ss"
 _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
+    **other_functions(lambda name, args, written: apply(name, args, None, written=written)),
     "nvl2": _nvl2,
     "round": _rounded("round"),
     "bround": _rounded("bround"),
@@ -420,7 +424,13 @@ _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
         if len(args) == 2
         else None
     ),
-    "concat": lambda args: coerce(args[0], Type.STRING) if len(args) == 1 else None,
+    "concat": lambda args: (
+        apply("flatten", (apply("array", args, None),), None, written="concat")
+        if args and all(isinstance(arg.type, ArrayType) for arg in args)
+        else coerce(args[0], Type.STRING)
+        if len(args) == 1
+        else None
+    ),
     "btrim": lambda args: apply("trim", args, None, written="btrim"),
     "strpos": lambda args: apply("position", (args[1], args[0]), None, written="strpos") if len(args) == 2 else None,
     "space": lambda args: (
@@ -442,3 +452,4 @@ _SPECIAL: dict[str, Callable[[tuple[Expr, ...]], Expr | None]] = {
         else None
     ),
 }
+_SPECIAL |= {f"try_{name}": _SPECIAL[name] for name in ("to_timestamp", "to_date")}  # NULL for what does not fit anyway
