@@ -28,7 +28,7 @@ from headrace.plan.binding.interval_join import Bound, implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step, temporal_form
 from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.span import place
-from headrace.plan.binding.time_columns import time_columns
+from headrace.plan.binding.time_columns import time_columns, time_lags
 from headrace.plan.binding.unnest import generators_of, unnested
 from headrace.plan.binding.window_functions import (
     BOUNDS,
@@ -182,7 +182,7 @@ def _with_spans(
         return steps  # a condition of an outer join does not bound what is joined later
     tested = conditions if in_any_order else {streams[-1]: conditions.get(max(streams), ())}
     spans = implied_spans(
-        [_time_names(steps[i], env) for i in streams],
+        [_lags(steps[i], env) for i in streams],
         (*(term for on in tested.values() for term in on), *where),
         [_window_names(steps[i]) for i in streams],
     )
@@ -196,6 +196,14 @@ def _time_names(step: Step, env: Environment) -> list[str]:
     assert not isinstance(step.item.source, Table)
     times = time_columns(step.item.source, env)
     return [name for name, field in zip(step.names, step.item.schema, strict=True) if field.name in times]
+
+
+def _lags(step: Step, env: Environment) -> dict[str, int]:
+    """Return the names under which an item's columns come out that are always the same time before its timestamps."""
+    assert not isinstance(step.item.source, Table)
+    lags = time_lags(step.item.source, env)
+    named = zip(step.names, step.item.schema, strict=True)
+    return {name: lags[field.name] for name, field in named if field.name in lags}
 
 
 def _window_names(step: Step) -> dict[str, Bound]:

@@ -36,14 +36,14 @@ class _Instant:
 
 
 def implied_spans(
-    times: Sequence[Iterable[str]], terms: Iterable[Expr], windows: Sequence[Mapping[str, Bound]] = ()
+    times: Sequence[Mapping[str, int]], terms: Iterable[Expr], windows: Sequence[Mapping[str, Bound]] = ()
 ) -> list[int] | None:
     """Return for each input how long after a tuple others can still join it; None if that is not bounded.
 
-    `times` are the columns of each input that are the timestamps of its tuples, `windows` those that are an end of the
-    tumbling window of a tuple: tuples of one window are less than its size apart.
+    `times` are the columns of each input that are so long before the timestamps of its tuples, `windows` those that are
+    an end of the tumbling window of a tuple: tuples of one window are less than its size apart.
     """
-    owners = {name: index for index, names in enumerate(times) for name in names}
+    owners = {name: _Instant(index, -lag) for index, lags in enumerate(times) for name, lag in lags.items()}
     ends = {name: (index, bound) for index, names in enumerate(windows) for name, bound in names.items()}
     count = len(times)
     # latest[i][j]: the most by which the timestamp of i can exceed that of j
@@ -69,7 +69,7 @@ def _in_one_window(term: Expr, ends: Mapping[str, tuple[int, Bound]]) -> list[tu
             return []
 
 
-def _bounds(term: Expr, owners: Mapping[str, int]) -> list[tuple[int, int, int]]:
+def _bounds(term: Expr, owners: Mapping[str, _Instant]) -> list[tuple[int, int, int]]:
     """Return (i, j, most) for each bound t_i - t_j <= most that a condition implies."""
     if not isinstance(term, Call) or term.function not in _MIRRORED:
         return []
@@ -100,10 +100,10 @@ def _compared(left: _Instant, function: str, right: _Instant) -> list[tuple[int,
             return [below, above]
 
 
-def _instant(expr: Expr, owners: Mapping[str, int]) -> _Instant | None:
+def _instant(expr: Expr, owners: Mapping[str, _Instant]) -> _Instant | None:
     match expr:
         case Column(name=name) if name in owners:
-            return _Instant(owners[name], 0)
+            return owners[name]
         case Call(function="+" | "-" as sign, args=(moved, by)):
             if sign == "+" and _span(by) is None:
                 moved, by = by, moved

@@ -70,6 +70,8 @@ def time_lags(node: Node, env: Environment) -> Mapping[str, int]:
         case nodes.SequenceJoin(right=right, right_names=names):
             known = time_lags(right, env)
             return {name: known[own] for name, own in zip(names, right.schema.names, strict=True) if own in known}
+        case nodes.Aggregate(window=Range(size=size)):
+            return {"window_end": 0, "window_start": size}
         case nodes.Aggregate():
             return {"window_end": 0}
         case nodes.Join() | nodes.MultiJoin() | nodes.Detect() | nodes.Suppress() | nodes.Changes() | nodes.MatchRows():
