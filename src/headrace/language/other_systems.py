@@ -251,7 +251,8 @@ COLUMN_CLAUSES = {
     "COMMENT": "leave COMMENT out, or write -- comment",
     "GENERATED": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...",
     "AS": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...; PROCTIME() is not needed: "
-    "without WATERMARK FOR and TIMESTAMP BY, the time of a tuple is when it is read",
+    "without WATERMARK FOR and TIMESTAMP BY, the time of a tuple is when it is read; an event time is in the records, "
+    "as ISO text or as a number of microseconds since 1970",
     "REFERENCES": "leave it out: a join names both columns",
     "UNIQUE": "leave it out: SELECT DISTINCT over a window removes duplicates",
 }

@@ -118,10 +118,10 @@ class Reader:
             name = Name(f"{name.text}.{part.text}", Span(name.span.start, part.span.end))
         return name
 
-    def string(self, what: str) -> str:
+    def string(self, what: str, *, hint: str | None = None) -> str:
         token = self.token
         if token is None or token.token_type != TokenType.STRING:
-            self.fail(f"expected {what} in single quotes")
+            self.fail(f"expected {what} in single quotes", hint=hint)
         self.position += 1
         return token.text
 

@@ -157,7 +157,7 @@ def _read(reader: Reader) -> dict[str, _Written]:
     reader.expect("(")
     while True:
         span = reader.here()
-        key = reader.string("the name of an option").lower()
+        key = reader.string("the name of an option", hint=_HINT).lower()
         if key in options:
             raise SyntaxFault(f"option {key!r} is given twice", span=span)
         reader.expect("=", hint=_HINT)

@@ -41,6 +41,7 @@ _TABLE_FORMS: dict[str, str] = {
     "CUMULATE": "FROM TABLE(CUMULATE(TABLE s, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY)), the step first",
     "SESSION": "FROM TABLE(SESSION(TABLE s PARTITION BY id, DESCRIPTOR(at), INTERVAL '30' SECOND))",
 }
+_NAMED = "name the sub-query: WITH x AS (SELECT ...) SELECT ... FROM TABLE(TUMBLE(TABLE x, ...))"
 _MILLISECOND = 1_000
 
 
@@ -232,7 +233,7 @@ def _until_comma(reader: Reader, text: str, parse: Expressions, hint: str) -> li
 
 def _identifier(reader: Reader) -> exp.Identifier:
     token = reader.token
-    name = reader.name("the name of a stream or query")
+    name = reader.name("the name of a stream or query", hint=_NAMED if reader.word() == "(" else None)
     assert token is not None
     quoted = token.token_type == TokenType.IDENTIFIER
     identifier: exp.Identifier = exp.to_identifier(name.text, quoted=quoted).update_positions(token)

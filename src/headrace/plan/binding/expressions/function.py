@@ -33,7 +33,7 @@ ALIASES = {
     "approx_distinct": "approx_count_distinct", "every": "bool_and", "arg_max": "max_by", "arg_min": "min_by",
     "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance",
     "first_value": "first", "last_value": "last", "any_value": "first", "cardinality": "size", "array_size": "size",
-    "to_base64": "base64", "array_length": "size", "array_to_string": "array_join",
+    "array_length": "size", "array_to_string": "array_join",
     "make_timestamp_ntz": "make_timestamp", "make_timestamp_ltz": "make_timestamp",
     "some": "bool_or", "array_agg": "collect_list", "listagg": "string_agg", "group_concat": "string_agg",
 }  # fmt: skip

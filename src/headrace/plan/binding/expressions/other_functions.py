@@ -59,7 +59,15 @@ def other_functions(apply: Apply) -> dict[str, Special]:
     def concatenated(args: tuple[Expr, ...]) -> Expr | None:
         return apply("flatten", (apply("array", args, "array_concat"),), "array_concat") if args else None
 
+    def plain_base64(args: tuple[Expr, ...]) -> Expr | None:
+        """TO_BASE64 of Flink, in one line."""
+        if len(args) != 1:
+            return None
+        end, nothing = Literal("\r\n", Type.STRING), Literal("", Type.STRING)
+        return apply("replace", (apply("base64", args, "to_base64"), end, nothing), "to_base64")
+
     return {
+        "to_base64": plain_base64,
         **{f"sha{bits}": digest(bits) for bits in (224, 256, 384, 512)},
         "split_index": part_of,
         "overlay": overlay,
