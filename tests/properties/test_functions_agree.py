@@ -120,6 +120,11 @@ _EXACT += [[M, Type.NULL], [M, lit(DecimalType(2, 1), st.sampled_from(["1.5", "-
 _TIME: list[list[Argument]] = [[T], [A]]
 _PATTERN = lit(S, st.sampled_from(["a%", "%b_", "_", "%", "", "\\%a", "a\\_%", "A.B", "%\n%"]))
 _REGEX = lit(S, st.sampled_from(["a", "^a", "[ab]+", "(a|b)B?", "a.b"]))
+_URLS = st.sampled_from(
+    ["https://ann:pw@h.com:8080/a/b?k=1&a.=2#end", "/p/7?k", "//h/x//y", "mailto:ann@h.com?k=1", "http://h", "a b",
+     "%41%4", "", "file:///a", "?k=a=b&k=c#", "x/y:z", "http://h/?ak=2&k=%20"]
+)  # fmt: skip
+_URL_PARTS = st.sampled_from(["HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USERINFO", "host"])
 _GROUPS = lit(S, st.sampled_from(["(a)(b)?", "(.)([A-Z ])", "([0-9]+)(a*)"]))
 _CHARSET = lit(S, st.sampled_from(["UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16BE", "UTF-16LE", "UTF-16"]))
 _FILL = lit(S, st.sampled_from(["*", " ", "é", "ab", ""]))
@@ -225,6 +230,14 @@ SIGNATURES: dict[str, list[list[Argument]]] = {
     "substring_index": [[S, lit(S, st.sampled_from(["a", "ab", " ", "aa", ""])), lit(L, SMALL)], [S, S, N]],
     "find_in_set": [[S, S], [lit(S, TEXT), S]],
     "levenshtein": [[S, S]],
+    "parse_url": [
+        [lit(S, _URLS), lit(S, _URL_PARTS)],
+        [S, lit(S, _URL_PARTS)],
+        [lit(S, _URLS), S, lit(S, st.just("k"))],
+        [lit(S, _URLS), lit(S, st.just("QUERY")), lit(S, st.sampled_from(["k", "a.", ""]))],
+    ],
+    "url_encode": [[S], [lit(S, st.sampled_from(["a b", "é~*", "100%&x=1", "-._"]))]],
+    "url_decode": [[S], [lit(S, st.sampled_from(["a+b", "%C3%A9", "100%", "%zz", "%41b"]))]],
     "regexp_replace": [[S, _GROUPS, lit(S, st.sampled_from(["<$1>", "$2", "x", ""]))]],
     "regexp_count": [[S, _REGEX]],
     "regexp_substr": [[S, _REGEX]],

@@ -21,6 +21,7 @@ from headrace.model.limits import GROWN_TEXT
 from headrace.model.time import DAY, SECOND
 from headrace.model.types import DataType, Type
 from headrace.operators.expressions.kernels.hashes import xxhash64  # compared with what Spark gives elsewhere
+from headrace.testing.oracle.url_functions import parse_url, url_decode, url_encode
 from headrace.testing.oracle.values import convert, instant_of, lift, micros_of, wrap
 
 Scalar = Callable[[Sequence[Any], Sequence[DataType], DataType], Any]
@@ -434,6 +435,9 @@ MORE: dict[str, Scalar] = {
     "substring_index": _strict(_substring_index),
     "find_in_set": _strict(_find_in_set),
     "levenshtein": _strict(_levenshtein),
+    "parse_url": _strict(parse_url),
+    "url_encode": _strict(url_encode),
+    "url_decode": _strict(url_decode),
     "bit_length": _strict(lambda s: 8 * len(_as_bytes(s))),
     "octet_length": _strict(lambda s: len(_as_bytes(s))),
     "md5": _strict(lambda s: hashlib.new("md5", _as_bytes(s)).hexdigest()),

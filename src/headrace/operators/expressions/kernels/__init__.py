@@ -16,6 +16,7 @@ from headrace.operators.expressions.kernels.numbers import NUMBERS
 from headrace.operators.expressions.kernels.strings import STRINGS
 from headrace.operators.expressions.kernels.texts import TEXTS
 from headrace.operators.expressions.kernels.times import TIMES
+from headrace.operators.expressions.kernels.urls import URLS
 
 KERNELS: dict[str, Kernel] = {
     **LOGIC,
@@ -24,6 +25,7 @@ KERNELS: dict[str, Kernel] = {
     **STRINGS,
     **TEXTS,
     **HASHES,
+    **URLS,
     **JSON,
     **NESTED,
     **TIMES,
