@@ -292,7 +292,7 @@ class Ingest:
         if work.may_lead:
             oldest = _integers(stamps.filter(stamps.is_between(EARLIEST, LATEST)).min() for stamps in times)
             latest = LATEST if min(oldest, default=BEGIN) > latest else latest
-        allowed = [stamps.filter(stamps.is_between(EARLIEST, latest)).max() for stamps in times]
+        allowed = [_newest_until(stamps, latest) for stamps in times]
         skipped = [piece.newest for piece in pieces if isinstance(piece, Skipped)]
         newest = [*_integers(allowed), *(time for time in _integers(skipped) if time <= latest)]
         return max(newest, default=None), latest
@@ -452,6 +452,14 @@ def _released(held: list[Slice | Skipped]) -> Iterator[Slice | Skipped]:
 
 def _integers(values: Iterable[Any]) -> list[int]:
     return [value for value in values if isinstance(value, int)]
+
+
+def _newest_until(stamps: pl.Series, latest: int) -> Any:
+    """Return the greatest timestamp that is good; None if there is none."""
+    greatest = stamps.max()
+    if isinstance(greatest, int) and EARLIEST <= greatest <= latest:
+        return greatest
+    return stamps.filter(stamps.is_between(EARLIEST, latest)).max()
 
 
 def _stamps(rows: pl.DataFrame, column: str) -> pl.Series:

@@ -29,22 +29,27 @@ def write_parquet(rows: pl.DataFrame, file: BinaryIO, codec: Codec, level: int |
     if 2 * len(differences) < rows.width or not all(isinstance(dtype, _SIMPLE) for dtype in rows.dtypes):
         rows.write_parquet(file, compression=codec, compression_level=level)
         return
+    others = [column for column in rows if column.name not in differences]
+    dictionaries = [column.name for column in others if column.dtype == pl.String or _has_few_values(column)]
     pq.write_table(
         rows.to_arrow(compat_level=pl.CompatLevel.oldest()),
         file,
         compression="none" if codec == "uncompressed" else codec,
         compression_level=level,
-        use_dictionary=[name for name in rows.columns if name not in differences] or False,
+        use_dictionary=dictionaries or False,
         column_encoding=dict.fromkeys(differences, "DELTA_BINARY_PACKED"),
     )
 
 
+def _has_few_values(column: pl.Series) -> bool:
+    sample = column[:_SAMPLE]
+    return sample.n_unique() <= _FEW * len(sample)
+
+
 def _is_close(column: pl.Series) -> bool:
     """Return whether a column has many different numbers, not far from each other."""
-    if not isinstance(column.dtype, _COUNTED):
+    if not isinstance(column.dtype, _COUNTED) or _has_few_values(column):
         return False
     sample = column[:_SAMPLE].to_physical()
-    if sample.n_unique() <= _FEW * len(sample):
-        return False
     least, greatest = sample.min(), sample.max()
     return isinstance(least, int) and isinstance(greatest, int) and greatest - least < _FURTHEST

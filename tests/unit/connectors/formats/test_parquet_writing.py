@@ -78,6 +78,18 @@ def test_differences_are_written_of_many_numbers_that_lie_close_together(
     assert pl.read_parquet(content)["c"].equals(column)
 
 
+def test_beside_differences_only_texts_and_columns_of_few_values_have_dictionaries() -> None:
+    n = pl.int_range(5_000, eager=True)
+    rows = pl.DataFrame({"n": n, "m": n, "few": n % 3, "price": n * 0.5, "zero": n * 0.0, "text": n.cast(pl.String)})
+    rows = rows.with_columns(l=n, o=n)
+    content = written(rows)
+    has = ["RLE_DICTIONARY" in encodings(content, column) for column in range(rows.width)]
+    assert dict(zip(rows.columns, has, strict=True)) == {
+        "n": False, "m": False, "few": True, "price": False, "zero": True, "text": True, "l": False, "o": False
+    }  # fmt: skip
+    assert pl.read_parquet(content).equals(rows)
+
+
 def test_duckdb_and_arrow_read_differences(tmp_path: Path) -> None:
     rows = pl.DataFrame(
         {
