@@ -6,7 +6,8 @@ a path that begins elsewhere). One JSON text a line. Entries of what was dropped
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -51,14 +52,21 @@ class Journal:
         """Return whether another process has added entries, or deleted some, since the last reading."""
         return self._lines.read_all() != self._known
 
+    def settle(self, definitions: Sequence[Definition]) -> None:
+        """Compact the file if it has become long; otherwise it is not even read."""
+        if len(self._known) - len(definitions) > max(MAX_DEAD, len(definitions)):
+            with suppress(OSError):  # the disk may be full; the next start compacts it
+                self.compact(definitions)
+
     def compact(self, definitions: Iterable[Definition]) -> None:
         """Keep only the entries of these definitions, which are all there are, if enough others would go."""
         entries = self.read()
         latest = {_key(entry.definition): entry for entry in entries if entry.definition is not None}
         kept = [latest[_key(definition)] for definition in definitions if _key(definition) in latest]
         if len(entries) - len(kept) > max(MAX_DEAD, len(kept)):
-            self._known = [msgspec.json.encode(entry) for entry in kept]
-            self._lines.replace(self._known)
+            lines = [msgspec.json.encode(entry) for entry in kept]
+            self._lines.replace(lines)
+            self._known = lines
 
     def read(self) -> list[Entry]:
         """Return all entries, oldest first."""

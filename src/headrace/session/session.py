@@ -602,6 +602,8 @@ class Session:
         self.catalog = transaction.catalog
         if transaction.commands:
             self.deployment.send(*transaction.commands)
+        if transaction.entries:
+            self.journal.settle([*self.catalog])
 
 
 def _interval(checkpoint: Path) -> float:

@@ -194,7 +194,6 @@ def test_a_view_runs_only_where_it_is_read() -> None:
 
 
 def test_definitions_that_are_gone_leave_the_journal_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "MAX_DEAD", 5)
     with open_session() as session:
         session.execute(FILE)
         for number in range(20):
@@ -204,6 +203,7 @@ def test_definitions_that_are_gone_leave_the_journal_when_they_are_many(monkeypa
             session.execute("CREATE VIEW short AS SELECT item FROM bids; DROP VIEW short")
         before, definitions = shown(session), list(session.catalog)
         lines = len(session.journal.read())
+    monkeypatch.setattr(journal, "MAX_DEAD", 5)
     other = open_session()  # reads the journal before it changes
     with open_session() as session:
         session.execute("CREATE STREAM last (text STRING) FROM MEMORY")
@@ -216,3 +216,15 @@ def test_definitions_that_are_gone_leave_the_journal_when_they_are_many(monkeypa
     other.execute("CREATE STREAM more (text STRING) FROM MEMORY; DROP STREAM more")
     assert shown(other) == before
     other.stop()
+
+
+def test_they_leave_it_while_the_session_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "MAX_DEAD", 5)
+    with open_session() as session:
+        session.execute(FILE)
+        definitions = list(session.catalog)
+        for _ in range(20):
+            session.execute("CREATE VIEW short AS SELECT item FROM bids; DROP VIEW short")
+            assert len(session.journal.read()) <= len(definitions) + max(5, len(definitions)) + 2
+    with open_session() as session:
+        assert list(session.catalog) == definitions
