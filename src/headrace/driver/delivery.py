@@ -119,6 +119,7 @@ class Delivery:
             if failed.query in self.sinks
         }
         for name in [name for name in self.sinks if self._opened[name] != targets.get(name)]:
+            del self._opened[name]
             for sink in self.sinks.pop(name):
                 sink.close()
             self._has_leftovers = True

@@ -97,10 +97,17 @@ class Deployments:
             running = self.running(commands)
             alike = (known for known in self._known.values() if reads_alike(known.running, running))
             before = next(alike, None)
-            self._known[commands] = (
-                Deployed(running, self.directory, self._sources) if before is None else before.after(running)
-            )
+            if before is None:
+                self._known[commands] = Deployed(running, self.directory, self._sources)
+                self._forget_sources()
+            else:
+                self._known[commands] = before.after(running)
         return self._known[commands]
+
+    def _forget_sources(self) -> None:
+        """Let the sources go of streams that no query has any more: they hold lists of files, clients, connections."""
+        used = {id(source) for deployed in self._known.values() for source in deployed.sources.values()}
+        self._sources = {key: source for key, source in self._sources.items() if id(source) in used}
 
     def running(self, commands: int) -> Running:
         """Return what is in force after so many commands; the next call goes on from there."""

@@ -18,6 +18,7 @@ import hashlib
 import threading
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import msgspec
 import polars as pl
@@ -36,7 +37,7 @@ from headrace.storage.storage import Tag
 _SUFFIX = ".arrow"
 _STAGED = "staged-"
 #: One lock for each directory: a sink that is closed may still write a file when the next one of its query begins.
-_locks: dict[Path, threading.RLock] = {}
+_locks: WeakValueDictionary[Path, threading.RLock] = WeakValueDictionary()
 
 
 class Rolled(Struct, frozen=True):

@@ -55,8 +55,9 @@ class Limited:
 
     def call(self, name: str, seconds: float, function: Callable[[], None]) -> str | None:
         """Call the function; return None on success, else the reason for the failure."""
-        hanging = [thread for thread in self._hanging.get(name, ()) if thread.is_alive()]
-        self._hanging[name] = hanging
+        hanging = [thread for thread in self._hanging.pop(name, ()) if thread.is_alive()]
+        if hanging:
+            self._hanging[name] = hanging
         if len(hanging) >= _HANGING:
             return f"{len(hanging)} earlier calls have not come back"
         failure: list[str] = []
@@ -77,7 +78,7 @@ class Limited:
         thread.start()
         thread.join(seconds)
         if thread.is_alive():
-            hanging.append(thread)
+            self._hanging[name] = [*hanging, thread]
             return f"no answer within {seconds:g} s"
         return failure[0] if failure else None
 
