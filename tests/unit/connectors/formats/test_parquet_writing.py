@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -18,7 +19,7 @@ from headrace.connectors.files.sink import CODECS
 from headrace.connectors.formats.parquet_writing import write_parquet
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a timestamp has no zone
-_COLUMNS = {
+_COLUMNS: dict[Any, st.SearchStrategy[Any]] = {
     pl.Int32: st.integers(-(2**31), 2**31 - 1),
     pl.Int64: st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9),
     pl.Float64: st.floats(),
