@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import sys
 
-from headrace.cli.early import begin
+from headrace.cli.interrupts import end_at_once, raise_again
+
+end_at_once()  # until all is loaded, there is nothing to finish
+
+from headrace.cli.early import begin  # noqa: E402
 
 begin(sys.argv[0], sys.argv[1:])  # before the imports that take long
 
@@ -33,6 +37,8 @@ from headrace.cli.help import flag, program  # noqa: E402
 from headrace.cli.prompt import shell  # noqa: E402
 from headrace.cli.serving import dashboard, remote, serve  # noqa: E402
 from headrace.hosts.spark.starting.settings import DEBUG  # noqa: E402
+
+raise_again()
 
 app = typer.Typer(
     name="headrace",

@@ -10,7 +10,8 @@ from headrace.cli.help import examples
 from headrace.cli.output import faults, out
 from headrace.model.time import parse_instant
 from headrace.session import Session
-from headrace.storage.location import is_object_url
+from headrace.storage.format import check_exists
+from headrace.storage.location import located
 
 EXAMPLES = examples(
     ("go on without a query whose Python function raises", "repair --checkpoint state --drop totals"),
@@ -32,8 +33,8 @@ def repair(
     late for it. After a repair the other queries go on with the same micro-batch and lose nothing. The state of the
     removed queries is discarded.
 
-    A file that was deleted, or cannot be read, makes a micro-batch fail, too. With --skip-file, what was not read of it
-    is left out, and a record in <stream>.bad says so.
+    A file that was deleted, or cannot be read, makes a micro-batch fail, too. With --skip-file,
+    what was not read of it is left out, and a record in <stream>.bad says so.
 
     --reset-frontier does what ALTER STREAM ... RESET FRONTIER does, with the next run: the queries that read the stream
     begin anew, and tuples from that time on are not late.
@@ -42,8 +43,8 @@ def repair(
         raise typer.BadParameter("say what to repair: --drop QUERY, --skip-file FILE or --reset-frontier STREAM")
     if to is not None and reset_frontier is None:
         raise typer.BadParameter("--to needs --reset-frontier STREAM")
-    if not is_object_url(str(checkpoint)) and not checkpoint.is_dir():
-        raise typer.BadParameter(f"there is no folder {str(checkpoint)!r}")
+    with faults():
+        check_exists(located(checkpoint))
     with faults(), Session(checkpoint, host="local") as session:
         for name in session.repair(drop) if drop else ():
             out.print(f"{name} dropped: the next run on {checkpoint} goes on without it", markup=False)

@@ -17,6 +17,8 @@ from headrace.cli.live_session import (
     take_over_option,
 )
 from headrace.cli.output import faults, out
+from headrace.storage.format import check_exists
+from headrace.storage.location import located
 
 EXAMPLES = examples(
     ("stop the process, then let it use eight cores", "rescale --checkpoint state --cores 8"),
@@ -38,6 +40,7 @@ def rescale(
     """
     launch = chosen_launch(Host.spark, master, conf, None)
     with faults():
+        check_exists(located(checkpoint))
         with (
             open_session(checkpoint, launch=launch, take_over=take_over) as session,
             show_progress("dividing the state"),

@@ -28,7 +28,8 @@ from headrace.cli.meter import Meter
 from headrace.cli.output import DATA_LOST, RUN_FAILED, err, faults, out, show
 from headrace.cli.summary import LossLimit, losses, summary
 from headrace.language.parser import parse
-from headrace.session import Session
+from headrace.model.expressions.text import format_name
+from headrace.session import Outcome, Session, Started
 
 EXAMPLES = examples(
     ("run until Ctrl-C", "run examples/first.sql"),
@@ -75,8 +76,10 @@ def run(
         with open_session(
             checkpoint, host=host, buckets=buckets, launch=launch, take_over=take_over, restart=not no_restart
         ) as session:
-            for outcome in session.execute(text, start=False):
+            outcomes = session.execute(text, start=False)
+            for outcome in outcomes:
                 show(outcome)
+            _tell_others(session, outcomes)
             if not is_running(session):
                 err.print("[dim]no query to run[/]")
             elif once:
@@ -84,6 +87,24 @@ def run(
             else:
                 session.start()
                 _until_stopped(session, checkpoint, stats)
+
+
+def _tell_others(session: Session, outcomes: list[Outcome]) -> None:
+    """Say which queries run although the file has nothing of them: they are in the checkpoint."""
+    told = {
+        word.strip(",;:").lower()
+        for outcome in outcomes
+        for word in (outcome.query if isinstance(outcome, Started) else getattr(outcome, "text", "")).split()
+    }
+    running = session.running()
+    others = [query for query in running.known if query.query.lower() not in told]
+    for query in others:
+        kind = "query" if query.reaction is None else "rule"
+        drop = f"DROP {kind.upper()} {format_name(query.query)}"
+        out.print(
+            f"{kind} {query.query} is of an earlier run with this checkpoint, and goes on ({drop} ends it)",
+            markup=False,
+        )
 
 
 def _once(session: Session, limits: list[LossLimit]) -> None:

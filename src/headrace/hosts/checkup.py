@@ -29,13 +29,13 @@ from headrace.control.migration_log import MigrationLog
 from headrace.driver.exchanges import check_parts
 from headrace.driver.offset import START, ExchangeAt, Offset
 from headrace.driver.progress import read_progress
-from headrace.errors import HeadraceError, HostFault
+from headrace.errors import HeadraceError
 from headrace.hosts.local import read_saved
 from headrace.hosts.spark.offset_log import read_logs, read_offset
 from headrace.model.page import Page
 from headrace.storage import files, sealed
 from headrace.storage.backup import HIDDEN
-from headrace.storage.format import FORMAT, can_be_read, format_of, has_catalog
+from headrace.storage.format import FORMAT, can_be_read, check_exists, format_of
 from headrace.storage.lines import LineFile
 from headrace.storage.location import ObjectPath, located
 from headrace.storage.owner import owner_of
@@ -92,8 +92,7 @@ class Checkup(Struct, frozen=True, kw_only=True):
 def check_up(directory: Path) -> Checkup:
     """Look at a checkpoint; raise a fault if there is none."""
     directory = located(directory)
-    if format_of(directory) is None and not has_catalog(directory):
-        raise HostFault(f"there is no checkpoint in {directory}", hint="give the folder of --checkpoint")
+    check_exists(directory)
     checkup = _Look(directory).checkup()
     for _ in range(_LOOKS - 1):
         if not (checkup.in_use and checkup.problems):

@@ -170,6 +170,12 @@ class Statements:
         """Let a table be read again as soon as possible."""
         name = statement.name
         table = transaction.catalog.find(name.text, span=name.span)
+        if isinstance(table, Table) and table.origin is not None:
+            raise NameFault(
+                f"{name.text!r} is no table with REFRESH",
+                span=name.span,
+                hint=f"{table.origin} feeds it: its rows are always the newest",
+            )
         if not isinstance(table, Table) or not table.refresh:
             raise NameFault(
                 f"{name.text!r} is no table with REFRESH",

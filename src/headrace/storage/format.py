@@ -45,6 +45,12 @@ def check_format(directory: Path) -> None:
         )
 
 
+def check_exists(directory: Path) -> None:
+    """Raise a fault if there is no checkpoint in a directory."""
+    if format_of(directory) is None and not has_catalog(directory):
+        raise HostFault(f"there is no checkpoint in {directory}", hint="give the folder of --checkpoint")
+
+
 def can_be_read(number: int) -> bool:
     """Return whether this version can continue a checkpoint with this number."""
     return number == FORMAT or number in EARLIER

@@ -1,5 +1,7 @@
 import json
 import re
+import signal
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -100,6 +102,55 @@ def test_a_missing_file_is_named() -> None:
     code, output = invoke("run", "no-such-file.sql")
     assert code == 2
     assert "no-such-file.sql" in output
+
+
+def test_queries_of_the_checkpoint_that_the_file_no_longer_has_are_told(tmp_path: Path, write) -> None:
+    stream = "CREATE STREAM s (id INT) FROM MEMORY;"
+    more = "CREATE QUERY m AS SELECT id FROM s INTO MEMORY; CREATE RULE r ON s DO INSERT INTO CONSOLE;"
+    kept = "CREATE QUERY n AS SELECT id FROM s INTO MEMORY; CREATE SINK k INTO CONSOLE; INSERT INTO k SELECT id FROM s;"
+    with Session(tmp_path / "state", host="local") as session:
+        session.execute(stream + kept + more, start=False)
+    arguments = ("--host", "local", "--checkpoint", str(tmp_path / "state"), "--once")
+    code, said = invoke("run", str(write(f"{stream} {kept}")), *arguments)
+    assert code == 0
+    assert [line for line in said.splitlines() if "earlier run" in line] == [
+        "query m is of an earlier run with this checkpoint, and goes on (DROP QUERY m ends it)",
+        "rule r is of an earlier run with this checkpoint, and goes on (DROP RULE r ends it)",
+    ]
+    code, said = invoke("run", str(write(stream + kept + more)), *arguments)
+    assert (code, "earlier run" in said) == (0, False)
+
+
+@pytest.mark.parametrize("arguments", ["repair --drop q", "repair --skip-file a.csv", "rescale --cores 2", "check"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_without_a_checkpoint_is_named_and_stays_as_it_is(
+    arguments: str, is_there: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / "wrong"
+    if is_there:
+        folder.mkdir()
+    command, *options = arguments.split()
+    code, said = invoke(command, "--checkpoint", str(folder), *options)
+    assert (code, f"there is no checkpoint in {folder}" in said) == (1, True)
+    assert (folder.exists(), list(tmp_path.rglob("*/*"))) == (is_there, [])
+
+
+def test_an_interrupt_while_the_program_is_loaded_shows_no_traceback() -> None:
+    code = """
+import os, signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if "now" in sys.argv:
+    sys.meta_path.insert(0, Interrupt())
+import headrace.cli.main
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+    done = subprocess.run([sys.executable, "-c", code, "now"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+    subprocess.run([sys.executable, "-c", code, "later"], check=True)
 
 
 def test_explain_wants_a_file_or_a_query() -> None:

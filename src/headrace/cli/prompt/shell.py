@@ -114,9 +114,7 @@ def sql(
     checkpoint: Path | None = typer.Option(
         None, help="Folder for state. A later run with the same folder continues. Without it, no state is kept."
     ),
-    buckets: int | None = typer.Option(
-        None, min=1, help="Number of state partitions. The default fits this machine; the first run fixes it."
-    ),
+    buckets: int | None = typer.Option(None, min=1, help="Number of buckets of state. The default fits this machine."),
     host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
     master: str | None = master_option(),
     conf: list[str] = conf_option(),

@@ -57,9 +57,7 @@ def serve(
         "127.0.0.1:4280", help="Address to listen at: HOST:PORT (port 0: any free one), or unix:PATH."
     ),
     host: Host = typer.Option(Host.spark, help="Where queries run. The local host is for small inputs; no Java."),
-    buckets: int | None = typer.Option(
-        None, min=1, help="Number of state partitions. The default fits this machine; the first run fixes it."
-    ),
+    buckets: int | None = typer.Option(None, min=1, help="Number of buckets of state. The default fits this machine."),
     master: str | None = master_option(),
     conf: list[str] = conf_option(),
     executors: int | None = executors_option(),

@@ -299,9 +299,18 @@ def _order(items: list[Item], *, in_any_order: bool) -> list[int]:
     """Return the items as written, but a stream first, because a stored table can only be looked up."""
     first = next((i for i, item in enumerate(items) if not isinstance(item.source, Table)), None)
     if first is None:
+        name, table = items[0].names[0], items[0].source
+        origin = table.origin if isinstance(table, Table) else None
+        if origin is not None:
+            raise NotSupported(
+                f"the table {name!r}, which {origin} feeds, cannot be read by itself",
+                span=items[0].span,
+                hint=f"join a stream with it: FROM stream AS s JOIN {name} FOR SYSTEM_TIME AS OF s.rowtime ON ...; "
+                f"or read {origin}",
+            )
         hint = "join a stream with it: FROM stream JOIN table ON ...; a SELECT without CREATE shows the rows of a table"
         raise NotSupported(
-            f"a continuous query cannot read only the stored table {items[0].names[0]!r}",
+            f"a continuous query cannot read only the stored table {name!r}",
             span=items[0].span,
             hint=hint,
         )
