@@ -213,7 +213,7 @@ class ExpressionBinder:
         if isinstance(arg, Literal) and isinstance(arg.type, DecimalType) and isinstance(arg.value, str):
             return Literal(arg.value[1:] if arg.value.startswith("-") else f"-{arg.value}", arg.type)
         if isinstance(arg, Literal) and isinstance(arg.value, int | float) and not isinstance(arg.value, bool):
-            return Literal(-arg.value, arg.type)
+            return Literal(arg.value if arg.value == -(2**63) else -arg.value, arg.type)  # it wraps
         return apply("neg", (arg,), place(node))
 
     def _is(self, node: exp.Is) -> Expr:
