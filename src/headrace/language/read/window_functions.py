@@ -271,21 +271,26 @@ def _give(select: exp.Select, call: WindowCall) -> None:
 
 def _rewrite(select: exp.Select, call: WindowCall) -> None:
     """Say window_start and window_end for what a SELECT calls the ends of its window."""
+    items = _items(select)
+    alone = items[0].alias_or_name.lower() if len(items) == 1 else ""
     outputs: list[exp.Expr] = []
     for item in select.expressions:
         named = item.alias_or_name or (item.name if isinstance(item, exp.Dot | exp.Anonymous) else "")
-        replaced = item.transform(lambda node: _end_of(node, call), copy=False)
+        replaced = item.transform(lambda node: _end_of(node, call, alone), copy=False)
         if replaced is not item and isinstance(replaced, exp.Expression):
             replaced = exp.alias_(replaced, named.lower() or "expr", copy=False)
         outputs.append(replaced)
     select.set("expressions", outputs)
     for clause in ("group", "having", "qualify", "order"):
         if (tree := select.args.get(clause)) is not None:
-            tree.transform(lambda node: _end_of(node, call), copy=False)
+            tree.transform(lambda node: _end_of(node, call, alone), copy=False)
 
 
-def _end_of(node: exp.Expr, call: WindowCall) -> exp.Expr:
-    """Return what stands for a node that names an end of the window; the node itself if it names none."""
+def _end_of(node: exp.Expr, call: WindowCall, alone: str) -> exp.Expr:
+    """Return what stands for a node that names an end of the window; the node itself if it names none.
+
+    `alone` is the name of the only item of FROM, which the ends may be written with: t.window_start.
+    """
     struct = {"WINDOW": "window", "SESSION_WINDOW": "session_window"}.get(call.function)
     match node:
         case exp.Column() if (
@@ -300,6 +305,13 @@ def _end_of(node: exp.Expr, call: WindowCall) -> exp.Expr:
             return _bound(node.name.lower(), node)
         case exp.Column() if struct is not None and node.name.lower() == struct and not node.table:
             return _struct(node)
+        case exp.Column() if (
+            call.is_table
+            and node.name.lower() in ("window_start", "window_end")
+            and alone
+            and node.table.lower() == alone
+        ):
+            return _bound(node.name.lower().removeprefix("window_"), node)
         case exp.Column() if call.is_table and node.name.lower() == "window_time":
             return exp.Sub(this=_bound("end", node), expression=_interval(_MILLISECOND))
         case exp.Dot() if _is_window(node.this) and node.name.lower() in ("start", "end"):
