@@ -27,6 +27,10 @@ EXAMPLES = examples(
 )
 #: pytest's exit code for "no tests selected", which is no failure if arguments select tests of one kind only.
 NOTHING_COLLECTED = 5
+#: In a run of everything, a test that fails runs once more. A test that passes then is listed with what it had raised,
+#: and does not fail the section: hundreds of processes share the machine, and one late answer should not refuse a
+#: change. When more than a few tests fail, that is no accident, and they fail. Hypothesis repeats a failing example.
+SECOND_TRY = ("--reruns", "1", "--max-suite-reruns", "3", "--rerun-show-tracebacks")
 Verdict: TypeAlias = Literal["passed", "failed", "no tests"]
 STYLES: dict[Verdict, str] = {"passed": "[green]", "failed": "[bold red]", "no tests": "[dim]"}
 #: Tests that share a Spark, a browser or a server: the title, their marks, and where they are. To collect all tests in
@@ -88,7 +92,7 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
     yield "mypy", [python, "-m", "mypy"]
     yield "layers", [str(scripts / "lint-imports")]
     # why tests are skipped, and which take longest
-    pytest = [python, "-m", "pytest", "-q", "-rs", "--durations=12", "--durations-min=5", *arguments]
+    pytest = [python, "-m", "pytest", "-q", "-rs", "--durations=12", "--durations-min=5", *(arguments or SECOND_TRY)]
     if "-m" in arguments:
         yield "tests", pytest
     else:

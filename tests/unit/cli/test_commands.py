@@ -301,6 +301,12 @@ def test_arguments_choose_tests_but_not_checks() -> None:
     assert [title for title, _ in checks.sections([], fast=True)] == titles[:5]
 
 
+def test_only_a_run_of_everything_tries_a_failed_test_again() -> None:
+    everything = {title: command for title, command in checks.sections([]) if "tests" in title}
+    assert all("--reruns" in command for command in everything.values())
+    assert not any("--reruns" in command for _, command in checks.sections(["tests/unit"]))
+
+
 def test_the_tests_of_a_mark_are_in_the_folders_of_its_section() -> None:
     root = checks.checkout()
     folders = [folder for _, _, among in checks.GROUPS for folder in among]
