@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.commands.command import AddQuery, Command, FailQuery, decode_commands, encode_commands
+from headrace.commands.command import AddQuery, Command, FailQuery, UseTable, decode_commands, encode_commands
 from headrace.commands.repairs import Repair, read_repairs, repaired, repaired_state
 from headrace.commands.running import Running
-from headrace.commands.tables import with_kept_tables
+from headrace.commands.tables import sweep_tables, tables_in, with_kept_tables
 from headrace.errors import HostFault, OwnerFault
-from headrace.storage import files, sealed
+from headrace.storage import contents, files, sealed
 
 #: A snapshot is taken after so many commands.
 SNAPSHOT_EVERY = 256
@@ -136,6 +136,19 @@ class CommandLog:
             # one that comes back after a power cut is removed the next time
             files.remove(*(self.directory / name for name in stale), durable=False)
             self._begin_with(running)
+
+    def use_table(self, key: str, rows: bytes, known: Running) -> None:
+        """Send a version of a table, unless it is in force after all commands; `known` is what was after some."""
+        with self._lock:  # a query that is added at the same time brings rows, too
+            digest = contents.keep(tables_in(self.directory.parent), rows)
+            if self.running(self.count(), known).tables.get(key, digest) != digest:
+                self.append(UseTable(key, digest))
+
+    def sweep_tables(self, running: Running) -> None:
+        """Delete tables that neither `running` names nor a later command; no earlier micro-batch is repeated."""
+        with self._lock:  # so that nobody names one of them meanwhile
+            later = self.between(running.commands, self.count())
+            sweep_tables(self.directory.parent, lambda: [msgspec.json.encode(running), encode_commands(later)])
 
     @property
     def _first(self) -> Running:

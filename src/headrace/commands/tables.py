@@ -6,7 +6,7 @@ Otherwise a table would travel with the command to every bucket, and lie in the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -72,16 +72,24 @@ def _with_version(spec: Spec, digests: Mapping[str, str]) -> Spec:
             return spec
 
 
-def sweep_tables(checkpoint: Path) -> int:
-    """Delete tables that no command in the log names, and no snapshot; return how many these were."""
+def sweep_tables(checkpoint: Path, texts: Callable[[], Sequence[bytes]]) -> int:
+    """Delete tables whose digest is in none of the texts, which are asked for if there are tables.
+
+    Return how many these were.
+    """
     known = files.names(tables_in(checkpoint))
     if not known:
         return 0
-    log = checkpoint / "commands"
-    texts = [files.read_if_exists(log / name) or b"" for name in files.names(log)]
-    stale = [digest for digest in known if not any(digest.encode() in text for text in texts)]
+    named = texts()
+    stale = [digest for digest in known if not any(digest.encode() in text for text in named)]
     files.remove(*(tables_in(checkpoint) / digest for digest in stale), durable=False)
     return len(stale)
+
+
+def texts_of_log(checkpoint: Path) -> list[bytes]:
+    """Return all commands that are kept, and snapshots."""
+    log = checkpoint / "commands"
+    return [files.read_if_exists(log / name) or b"" for name in files.names(log)]
 
 
 def _graph(graph: Graph, keep: _Keep) -> Graph:

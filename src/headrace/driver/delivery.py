@@ -20,7 +20,7 @@ from headrace.commands.command import AddQuery
 from headrace.commands.culprits import attribute
 from headrace.commands.running import Running
 from headrace.commands.running_graph import placement_of
-from headrace.commands.tables import sweep_tables
+from headrace.commands.tables import sweep_tables, texts_of_log
 from headrace.connectors import finish_dropped, make_sink
 from headrace.connectors.connector import RollingSink, Sink, StagingSink
 from headrace.connectors.kafka.publishing import Publish, PublishingSink
@@ -149,7 +149,7 @@ class Delivery:
             files.sweep(self.directory / folder)
             for folder in ("", "commands", "calls", "notes", "tables", "proposals", "subscribed")
         )
-        sweep_tables(self.directory)
+        sweep_tables(self.directory, lambda: texts_of_log(self.directory))
         # notes between tasks of a micro-batch that is repeated: a power cut may have cut them off
         notes = notes_in(self.directory)
         files.remove(*(notes / name for name in files.names(notes)), durable=False)

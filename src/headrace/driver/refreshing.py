@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 from headrace.catalog.definitions import Table
-from headrace.commands.command import UseTable
 from headrace.commands.log import CommandLog
 from headrace.commands.running import Running
-from headrace.commands.tables import tables_in
 from headrace.connectors import read_table
 from headrace.engine.clock import Clock
 from headrace.errors import HeadraceError
 from headrace.model.page import Page
 from headrace.model.time import BEGIN
-from headrace.storage import contents
 from headrace.storage.reading import forget_sizes
 
 #: The thread looks this often whether a table is to be read (seconds).
@@ -30,10 +26,9 @@ _LOOK = 0.25
 class Refreshing:
     """The tables of the queries in force that are read again, and when each of them is next."""
 
-    def __init__(self, directory: Path, log: CommandLog, clock: Clock) -> None:
-        self._directory, self._log, self._clock = directory, log, clock
+    def __init__(self, log: CommandLog, clock: Clock) -> None:
+        self._log, self._clock = log, clock
         self._next: dict[str, int] = {}
-        self._sent: dict[str, str] = {}  # the digest that was sent last
         self._problems: dict[str, str] = {}
         self._hurried: set[str] = set()
         self._running = Running()
@@ -79,17 +74,13 @@ class Refreshing:
             is_hurried = table.name in self._hurried
             if (now >= self._next[key] or is_hurried) and not self._is_closed.is_set():
                 self._hurried.discard(table.name)
-                self._read(key, table, self._sent.get(key, running.tables[key]))
+                self._read(key, table)
                 self._next[key] = now + table.refresh
 
-    def _read(self, key: str, table: Table, known: str) -> None:
+    def _read(self, key: str, table: Table) -> None:
         forget_sizes()
         try:
-            rows = Page(read_table(table)).encode()
-            digest = contents.keep(tables_in(self._directory), rows)
-            if digest != known:
-                self._log.append(UseTable(key, digest))
-                self._sent[key] = digest
+            self._log.use_table(key, Page(read_table(table)).encode(), self._running)
         except (HeadraceError, OSError) as error:
             self._problems[table.name] = str(error)
         else:

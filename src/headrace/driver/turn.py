@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.commands.command import Command
 from headrace.commands.log import CommandLog
+from headrace.commands.running import Running
 from headrace.control.loop import ControlLoop
 from headrace.driver.delivery import Delivery
 from headrace.driver.demands import is_too_large, next_steps
@@ -18,6 +20,8 @@ from headrace.driver.relaying import Relaying
 from headrace.driver.stints import stint_commands
 from headrace.engine.clock import Clock
 
+_LOG = logging.getLogger(__name__)
+
 
 class Turn:
     """Decides after each micro-batch what the next ones do differently. Every host calls it after every delivery."""
@@ -28,7 +32,8 @@ class Turn:
         self._log = log
         self._delivery = delivery
         self._relaying = Relaying()
-        self.refreshing = Refreshing(directory, log, clock)
+        self.refreshing = Refreshing(log, clock)
+        self._swept: tuple[object, ...] = ()  # what was in force when tables were deleted
 
     def resume(self) -> None:
         """Continue with the limits in force when an earlier process stopped; they end when nothing needs them."""
@@ -49,6 +54,7 @@ class Turn:
         if not ended:
             commands += self._demands(deployed, buckets)
         self.refreshing.know(running)
+        self._sweep(running)
         guidance = self.control.after(self._delivery.statistics, reports, running, now, cores, buckets)
         self._log.append(*commands, *guidance.commands)
         if guidance.limits is not None:
@@ -68,6 +74,16 @@ class Turn:
                     decisions=self.control.decisions.numbered(),
                 )
             )
+
+    def _sweep(self, running: Running) -> None:
+        """Delete tables that belonged to earlier versions, or to queries that were dropped."""
+        using = (running.tables, *(query.graph for query in running.known))
+        if using != self._swept:
+            try:
+                self._log.sweep_tables(running)
+            except OSError as error:  # nothing depends on it
+                _LOG.warning("tables that are not needed any more cannot be deleted: %s", error)
+            self._swept = using
 
     def _demands(self, deployed: Deployed, buckets: Sequence[int]) -> list[Command]:
         """Return the next steps of demands; one that sends too much ends here."""

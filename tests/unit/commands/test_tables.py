@@ -10,7 +10,7 @@ import pytest
 
 from headrace.commands import tables
 from headrace.commands.command import AddQuery
-from headrace.commands.tables import INLINE_BYTES, sweep_tables, tables_in, with_kept_tables
+from headrace.commands.tables import INLINE_BYTES, sweep_tables, tables_in, texts_of_log, with_kept_tables
 from headrace.errors import HostFault
 from headrace.operators.specs import Impute, TableJoin
 from headrace.operators.tables import stored_table
@@ -75,7 +75,7 @@ def test_tables_that_no_command_names_are_deleted(folder: Path) -> None:
         session.deployment.send(*added(folder))
     known = sorted(path.name for path in tables_in(folder / "checkpoint").iterdir())
     contents.keep(tables_in(folder / "checkpoint"), b"of a command that was never written")
-    assert sweep_tables(folder / "checkpoint") == 1
+    assert sweep_tables(folder / "checkpoint", lambda: texts_of_log(folder / "checkpoint")) == 1
     assert sorted(path.name for path in tables_in(folder / "checkpoint").iterdir()) == known
 
 

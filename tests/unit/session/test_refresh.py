@@ -97,11 +97,15 @@ def test_a_file_that_cannot_be_read_changes_nothing_and_is_shown(world: World) -
     world.later()
     assert "there is no file" in world.problem()
     world.push(1)
+    world.path.write_text("")  # as a program leaves it that is about to write it
+    world.later()
+    assert "is empty: it has no line that names the columns" in world.problem()
+    world.push(1)
     world.write()  # an empty table is one
     world.later()
     assert world.problem() is None
     world.push(1)
-    assert world.rows("joined") == [(1, "one"), (1, "one"), (1, None)]
+    assert world.rows("joined") == [(1, "one"), (1, "one"), (1, "one"), (1, None)]
 
 
 def test_a_table_that_stays_the_same_sends_no_command(world: World) -> None:
@@ -148,14 +152,39 @@ def test_a_table_that_is_dropped_and_created_again_is_another_one(world: World, 
     assert len(world.session._running().tables) == 1
 
 
-def test_each_version_is_kept_by_its_digest(world: World) -> None:
+def test_versions_and_tables_that_nothing_needs_are_deleted_while_queries_run(world: World, tmp_path: Path) -> None:
+    kept = world.checkpoint / "tables"
+    large = tmp_path / "large.csv"
+    large.write_text("k,name\n" + "".join(f"{n},name {n}\n" for n in range(5_000)))
+    world.session.execute(
+        f"CREATE TABLE large (k INT, name STRING) FROM FILES (path '{large}');"
+        "CREATE QUERY other AS SELECT s.k, n.name FROM s JOIN large AS n ON s.k = n.k INTO MEMORY"
+    )
     for number in range(4):
         world.write(f"{number},name")
         world.later()
         world.push(number)
-    kept = world.checkpoint / "tables"
-    assert len(list(kept.iterdir())) == 5
-    assert set(world.session._running().tables.values()) <= {path.name for path in kept.iterdir()}
+    assert len(list(kept.iterdir())) == 3, "the large one, and the version with which queries began, and the newest"
+    assert set(world.session._running().tables.values()) < {path.name for path in kept.iterdir()}
+    world.session.execute("STOP QUERY other; STOP QUERY joined")
+    world.push(1)
+    assert len(list(kept.iterdir())) == 3, "they may be started again"
+    world.session.execute("DROP QUERY other; START QUERY joined")
+    world.push(3)
+    assert len(list(kept.iterdir())) == 2
+    assert world.rows("joined")[-1] == (3, "name")
+
+
+def test_rows_that_come_back_after_another_query_has_read_newer_ones_are_used(world: World) -> None:
+    world.write("1,uno")
+    world.later()
+    world.write("1,eins")
+    world.session.execute("CREATE QUERY late AS SELECT s.k, n.name FROM s JOIN names AS n ON s.k = n.k INTO MEMORY")
+    world.push(1)
+    world.write("1,uno")
+    world.later()
+    world.push(1)
+    assert world.rows("joined") == [(1, "eins"), (1, "uno")]
 
 
 def test_a_table_is_read_at_once_if_a_user_asks_for_it(world: World) -> None:

@@ -37,8 +37,13 @@ def read_table(table: Table) -> pl.DataFrame:
     where = _files(connector)
     source = FilesSource(Stream(table.name, table.schema, connector, Timing.INTERNAL), Path())
     frames = [pl.DataFrame(schema=table.schema.polars())]
-    for number, path in enumerate(sorted(list_files(where.path, where.pattern))):
-        size = size_of(path)
+    sizes = {path: size_of(path) for path in sorted(list_files(where.path, where.pattern))}
+    if where.format == "csv" and where.header and sizes and not any(sizes.values()):
+        raise SourceFault(
+            f"table {table.name}: {where.path} is empty: it has no line that names the columns",
+            hint="write a new file beside the old one and rename it; a table without rows has that line, too",
+        )
+    for number, (path, size) in enumerate(sizes.items()):
         end = size if where.is_text else sum(columnar.groups(path, where.format))
         for piece in source.read([[number, path, size, 0, end]]):
             if piece.bad is not None:
