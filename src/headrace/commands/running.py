@@ -143,7 +143,8 @@ class Running(Struct, frozen=True):
                 return _drop(state, name)
             case FailQuery(added=query, reason=reason, time=time):
                 rest = _drop(state, query.query)
-                return replace(rest, failed=(*rest.failed, FailedQuery(query.query, query, reason, time)))
+                failed = (*rest.failed, FailedQuery(query.query, query, reason, time))
+                return replace(rest, failed=failed, tables=_tables_with(query, state.tables))
             case Drain():
                 return replace(state, draining=True)
             case RaiseTuples() | Release():
@@ -406,6 +407,11 @@ def _add(state: Running, new: AddQuery) -> Running:
     return replace(state, queries=(*queries, _apart(new, ending)), ending=ending, stopped=stopped)
 
 
+def _tables_with(query: AddQuery, tables: Mapping[str, str]) -> dict[str, str]:
+    """Return the tables in force when a query may run that was not counted: those that only it uses were forgotten."""
+    return {**{version.key: version.digest for version in query.tables}, **tables}
+
+
 def _start(state: Running, stint: Stint) -> Running:
     """Turn a query on that is off or has failed, or let a later stint begin early, if it has not had this one."""
     for query in (*state.stopped, *(failed.added for failed in state.failed)):
@@ -413,7 +419,8 @@ def _start(state: Running, stint: Stint) -> Running:
             begun = replace(query, graph=for_stint(query.graph, stint, query.incarnation), stint=stint)
             queries, stopped = (*state.queries, begun), _without(state.stopped, stint.query)
             failed, suspended = _without(state.failed, stint.query), _not_suspended(state, stint.query)
-            return replace(state, queries=queries, stopped=stopped, failed=failed, suspended=suspended)
+            tables = _tables_with(query, state.tables)
+            return replace(state, queries=queries, stopped=stopped, failed=failed, suspended=suspended, tables=tables)
     return _begin(state, stint)
 
 

@@ -194,3 +194,23 @@ def test_a_table_is_read_at_once_if_a_user_asks_for_it(world: World) -> None:
     world.settle()
     world.push(1)
     assert world.rows("joined") == [(1, "one"), (1, "uno")]
+
+
+def test_a_query_that_failed_is_started_again_with_the_newest_rows(world: World) -> None:
+    world.session.execute(
+        """DROP QUERY joined; DROP QUERY known; DROP QUERY filled; DROP QUERY counted;
+        CREATE AGGREGATE fussy(DOUBLE) RETURNS DOUBLE FROM PYTHON 'headrace.testing.aggregates:Fussy';
+        CREATE QUERY all_keys AS SELECT k FROM s INTO MEMORY;
+        CREATE QUERY bad AS
+          SELECT s.k, n.name, fussy(v) AS f FROM s [RANGE 1 SECOND] JOIN names AS n ON s.k = n.k GROUP BY s.k, n.name
+          INTO MEMORY"""
+    )
+    world.write("-1,minus one", "1,one")
+    world.later()
+    world.push(-1)
+    world.write("1,uno")
+    world.later()
+    world.session.execute("START QUERY bad")
+    world.push(1)
+    world.push(2)
+    assert world.rows("bad") == [(1, "uno", 1.0)]
