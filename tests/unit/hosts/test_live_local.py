@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def test_a_checkpoint_continues_after_a_stop(tmp_path: Path) -> None:
 def test_a_failure_is_raised_where_somebody_waits(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.parquet").write_bytes(b"no parquet")
+    os.utime(tmp_path / "in" / "a.parquet", (1000, 1000))  # so nobody may be writing it any more
     statements = (
         f"CREATE STREAM f (n INT) FROM FILES (path '{tmp_path}/in', format 'parquet');"
         "CREATE QUERY q AS SELECT n FROM f INTO MEMORY"
