@@ -71,7 +71,12 @@ def measure(folder: Path, seconds: float) -> Samples:
     """Run the deployment for some seconds from its first micro-batch on, and sample it."""
     load.prepare(folder / "data")
     samples = Samples()
-    environment = {**os.environ, "HEADRACE_DRIVER_MEMORY": soaking.HEAP, "SPARK_SUBMIT_OPTS": soaking.JAVA_OPTIONS}
+    environment = {
+        **os.environ,
+        **soaking.ALLOCATOR,
+        "HEADRACE_DRIVER_MEMORY": soaking.HEAP,
+        "SPARK_SUBMIT_OPTS": soaking.JAVA_OPTIONS,
+    }
     load.write(folder / "data", 0, 1)
     process = soaking.start(folder, environment)
     feeder: subprocess.Popen[bytes] | None = None

@@ -37,6 +37,10 @@ JAVA_OPTIONS = f"-Xms{HEAP} -XX:+AlwaysPreTouch -XX:TieredStopAtLevel=1"
 #: RocksDB keeps blocks of files that it has deleted until its cache is full, 8 MB for each state store. With so little
 #: it is full after some hundred micro-batches, instead of in the middle of a run.
 SETTINGS = {"spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": 1}
+#: The C library keeps freed blocks for each thread, in an arena for most of them, and gives few back. All of that has a
+#: bound, which a process reaches after thousands of micro-batches; without the one, and with two of the other, it does
+#: so while the run warms up.
+ALLOCATOR = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "MALLOC_ARENA_MAX": "2"}
 #: A variable with megabytes an hour that driver and JVM shall lose, each: the bench must notice it.
 LEAK = "HEADRACE_SOAK_LEAK"
 #: Where the measured process writes the duration of each micro-batch, and what the JVM holds after a collection.
