@@ -43,6 +43,9 @@ MAX_NAME = 128
 #: What sqlglot must parse by itself because its arguments are not a plain list.
 _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 
+#: Functions whose first argument may be a unit of time, which is a word and no column.
+_COUNTED = ("TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD")
+
 #: Nodes that sqlglot builds without remembering where they stood.
 _PLACELESS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Null, exp.Boolean, exp.Interval)
 #: What may follow UNION in FROM if the union is of streams and not of SELECTs.
@@ -88,6 +91,7 @@ class Headrace(Dialect):
         FUNCTION_PARSERS |= dict.fromkeys((*MODIFIERS, *SUPPRESSORS), lambda self: self._parse_by(read_call))
         FUNCTION_PARSERS |= dict.fromkeys(("FLOOR", "CEIL", "CEILING"), lambda self: self._parse_rounded())
         FUNCTION_PARSERS["OVERLAY"] = lambda self: self._parse_placed()
+        FUNCTION_PARSERS |= dict.fromkeys(_COUNTED, lambda self: self._parse_counted())
         FUNCTION_PARSERS |= dict.fromkeys(WINDOW_CALLS, lambda self: self._parse_by(read_window_call))
 
         def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
@@ -165,6 +169,16 @@ class Headrace(Dialect):
                 literal = exp.Literal.string(unit.text.lower() if unit else "").update_positions(unit)
                 function = "date_trunc" if name.text.upper() == "FLOOR" else "date_ceil"
                 return exp.Anonymous(this=function, expressions=[literal, *args]).update_positions(name)
+            return exp.Anonymous(this=name.text, expressions=args).update_positions(name)
+
+        def _parse_counted(self) -> exp.Expr:
+            """Parse TIMESTAMPDIFF(SECOND, start, end), and the same without a unit."""
+            name = self._tokens[self._index - 2]
+            args = self._parse_csv(self._parse_disjunction)
+            if len(args) == 3 and isinstance(args[0], exp.Column) and not args[0].table and not args[0].this.quoted:
+                unit = exp.Var(this=args[0].name)
+                unit.meta.update(args[0].this.meta)
+                args[0] = unit
             return exp.Anonymous(this=name.text, expressions=args).update_positions(name)
 
         def _parse_placed(self) -> exp.Expr:

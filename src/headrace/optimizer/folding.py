@@ -1,4 +1,4 @@
-"""Simpler expressions of the same type that mean the same forevery tuple, NULL included."""
+"""Simpler expressions of the same type that mean the same for every tuple, NULL included."""
 
 from __future__ import annotations
 
@@ -7,7 +7,25 @@ from headrace.model.types import DataType, Type
 from headrace.optimizer import constants
 
 #: Functions that may give something else than NULL although an argument is NULL.
-_LENIENT = frozenset({"and", "or", "<=>", "is_null", "in", "coalesce", "nullif", "greatest", "least", "aggregate"})
+_LENIENT = frozenset(
+    {
+        *(
+            "and",
+            "or",
+            "<=>",
+            "is_null",
+            "in",
+            "coalesce",
+            "nullif",
+            "greatest",
+            "least",
+            "aggregate",
+            "isnan",
+            "nanvl",
+        ),
+        *("concat_ws", "xxhash64", "array", "array_append", "map", "named_struct"),
+    }
+)
 _COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 

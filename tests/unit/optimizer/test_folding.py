@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 
 from headrace.model.expressions.expression import FALSE, TRUE, Call, Case, Cast, Column, Expr, Literal
+from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.expressions.text import format_expr
 from headrace.model.time import DAY, SECOND
-from headrace.model.types import Type
-from headrace.optimizer.folding import fold
+from headrace.model.types import ArrayType, Type
+from headrace.optimizer.folding import fold, is_null
+from headrace.testing.oracle.expressions import value_of
 
 X = Column("x", Type.BOOLEAN)
 I = Column("i", Type.INT)  # noqa: E741
@@ -104,3 +107,28 @@ def test_an_expression_folds(expr: Expr, folded: Expr) -> None:
 )
 def test_what_engines_may_compute_differently_is_left_to_the_operators(expr: Expr) -> None:
     assert format_expr(fold(expr)) == format_expr(expr)  # as text, for NaN is not equal to itself
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_constant_null_makes_a_call_null_only_where_the_function_says_so(function: str) -> None:
+    entry = FUNCTIONS[function]
+    for values in itertools.product(VALUES, repeat=min(max(entry.least, 2), entry.most or 2)):
+        for place in range(len(values)):
+            args = tuple(Literal(None, arg.type) if i == place else arg for i, arg in enumerate(values))
+            type_ = entry.typing([arg.type for arg in args])
+            if type_ is None:
+                continue
+            call = Call(function, args, type_)
+            if is_null(fold(call)):
+                assert value_of(call, {}) is None, format_expr(call)
+
+
+#: Values of arguments; the ARRAY is what an expression gives, since no constant is one.
+VALUES: tuple[Expr, ...] = (
+    Literal(1, Type.INT),
+    real(1.5),
+    text("a"),
+    TRUE,
+    Literal(0, Type.TIMESTAMP),
+    Call("array", (Literal(1, Type.INT),), ArrayType(Type.INT)),
+)

@@ -297,7 +297,10 @@ FUNCTIONS: dict[str, Function] = {
     "repeat": Function(2, 2, _fixed(_S, _S, "integer"), "repeat(s, n): n is a literal"),
     "translate": Function(3, 3, _fixed(_S, _S), "translate(s, from, to): characters one by one; literals"),
     "concat_ws": Function(
-        1, None, _fixed(_S, _S), "concat_ws(separator, s, ...): joined without NULL; the separator is a literal"
+        1,
+        None,
+        _fixed(_S, _S),
+        "concat_ws(separator, s, ...): texts, or ARRAYs of them, joined without NULL; a literal",
     ),
     "substring_index": Function(
         3, 3, _fixed(_S, _S, _S, "integer"), "what is before the n-th separator; from the end if n is negative"

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from headrace.errors import NotSupported
 from headrace.model.expressions.expression import Expr, Literal
 from headrace.model.time import DAY, HOUR, MINUTE, SECOND
-from headrace.model.types import Type
+from headrace.model.types import ArrayType, Type, is_nested
+from headrace.plan.binding.expressions.coerce import coerce
 
 #: Applies one of our functions: its name, the arguments, and what the user called it.
 Apply: TypeAlias = Callable[[str, tuple[Expr, ...], str], Expr]
@@ -66,7 +67,30 @@ def other_functions(apply: Apply) -> dict[str, Special]:
         end, nothing = Literal("\r\n", Type.STRING), Literal("", Type.STRING)
         return apply("replace", (apply("base64", args, "to_base64"), end, nothing), "to_base64")
 
+    def joined(args: tuple[Expr, ...]) -> Expr | None:
+        """CONCAT_WS(separator, ...): numbers and times as texts, and ARRAYs as their elements, without NULL."""
+        separator, *parts = args or (None,)
+        of_texts = ArrayType(Type.STRING)
+        values = [part.type.element if isinstance(part.type, ArrayType) else part.type for part in parts]
+        if separator is None or any(map(is_nested, values)):
+            return None
+        texts = [coerce(part, of_texts if isinstance(part.type, ArrayType) else Type.STRING) for part in parts]
+        if not any(text.type == of_texts for text in texts):
+            return apply("concat_ws", (separator, *texts), "concat_ws")
+        nothing = apply("array", (Literal(None, Type.STRING),), "concat_ws")
+        arrays = tuple(
+            apply("coalesce", (text, nothing), "concat_ws")
+            if text.type == of_texts
+            else apply("array", (text,), "concat_ws")
+            for text in texts
+        )
+        elements = (
+            arrays[0] if len(arrays) == 1 else apply("flatten", (apply("array", arrays, "concat_ws"),), "concat_ws")
+        )
+        return apply("array_join", (elements, separator), "concat_ws")
+
     return {
+        "concat_ws": joined,
         "to_base64": plain_base64,
         **{f"sha{bits}": digest(bits) for bits in (224, 256, 384, 512)},
         "split_index": part_of,
