@@ -465,12 +465,21 @@ def _without_ttl(tokens_: Sequence[Token]) -> tuple[Sequence[Token], tuple[int, 
 
 
 def _named_functions(tokens_: Sequence[Token]) -> list[Token]:
-    """Return the tokens with `window(`, `struct(` and the like as calls: these words mean something else elsewhere."""
+    """Return the tokens with `window(`, `struct(` and the like as names: these words mean something else elsewhere.
+
+    Directly after GROUP BY, `window` is a column as well.
+    """
     named = list(tokens_)
     for index, (token, following) in enumerate(pairwise(tokens_)):
         if token.token_type in _CALLED and following.token_type == TokenType.L_PAREN:
-            named[index] = Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
+            named[index] = _name(token)
+        elif token.token_type == TokenType.GROUP_BY and following.token_type == TokenType.WINDOW:
+            named[index + 1] = _name(following)
     return named
+
+
+def _name(token: Token) -> Token:
+    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end)
 
 
 def parse_expressions(tokens_: Sequence[Token], text: str) -> list[exp.Expr]:

@@ -42,6 +42,8 @@ _TABLE_FORMS: dict[str, str] = {
     "SESSION": "FROM TABLE(SESSION(TABLE s PARTITION BY id, DESCRIPTOR(at), INTERVAL '30' SECOND))",
 }
 _NAMED = "name the sub-query: WITH x AS (SELECT ...) SELECT ... FROM TABLE(TUMBLE(TABLE x, ...))"
+#: The column that holds the window in Spark, by function.
+_STRUCTS = {"WINDOW": "window", "SESSION_WINDOW": "session_window"}
 _MILLISECOND = 1_000
 
 
@@ -140,21 +142,21 @@ def place_window(select: exp.Select) -> None:
 
 
 def _write_out(group: exp.Group, select: exp.Select) -> None:
-    """Write a window in GROUP BY that is named as a column of SELECT, as Spark allows: GROUP BY w."""
-    named = {
-        item.alias.lower(): item.this
-        for item in select.expressions
-        if isinstance(item, exp.Alias) and _is_window(item.this)
-    }
-    group.set(
-        "expressions",
-        [
-            named[item.name.lower()].copy()
-            if isinstance(item, exp.Column) and not item.table and item.name.lower() in named
-            else item
-            for item in group.expressions
-        ],
-    )
+    """Write a window in GROUP BY that is named as a column of SELECT, as Spark allows: GROUP BY w, or GROUP BY 1."""
+    outputs = select.expressions
+    named = {item.alias.lower(): item.this for item in outputs if isinstance(item, exp.Alias) and _is_window(item.this)}
+    by_place = {str(place): item.unalias() for place, item in enumerate(outputs, 1) if _is_window(item.unalias())}
+
+    def written_out(item: exp.Expr) -> exp.Expr:
+        known: dict[str, exp.Expr] = {}
+        if isinstance(item, exp.Column) and not item.table:
+            known = named
+        elif isinstance(item, exp.Literal) and not item.is_string:
+            known = by_place
+        window = known.get(item.name.lower())
+        return item if window is None else window.copy()
+
+    group.set("expressions", [written_out(item) for item in group.expressions])
 
 
 def _function(name: str) -> WindowFunction:
@@ -274,7 +276,11 @@ def _rewrite(select: exp.Select, call: WindowCall) -> None:
     items = _items(select)
     alone = items[0].alias_or_name.lower() if len(items) == 1 else ""
     outputs: list[exp.Expr] = []
+    struct = _STRUCTS.get(call.function)
     for item in select.expressions:
+        if isinstance(item, exp.Column) and item.is_star and item.table.lower() == struct:  # window.* of Spark
+            outputs += [exp.alias_(_bound(which, item), which, copy=False) for which in ("start", "end")]
+            continue
         named = item.alias_or_name or (item.name if isinstance(item, exp.Dot | exp.Anonymous) else "")
         replaced = item.transform(lambda node: _end_of(node, call, alone), copy=False)
         if replaced is not item and isinstance(replaced, exp.Expression):
@@ -291,7 +297,7 @@ def _end_of(node: exp.Expr, call: WindowCall, alone: str) -> exp.Expr:
 
     `alone` is the name of the only item of FROM, which the ends may be written with: t.window_start.
     """
-    struct = {"WINDOW": "window", "SESSION_WINDOW": "session_window"}.get(call.function)
+    struct = _STRUCTS.get(call.function)
     match node:
         case exp.Column() if (
             struct is not None

@@ -33,11 +33,12 @@ from headrace.plan.binding.deduplication import bind_deduplicated, is_deduplicat
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.item_name import item_name
-from headrace.plan.binding.expressions.nested import check_keys
+from headrace.plan.binding.expressions.nested import check_keys, fields
 from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.from_clause import Source, bind_from
 from headrace.plan.binding.from_item import union
 from headrace.plan.binding.grouping_sets import expand_grouping_sets
+from headrace.plan.binding.implied_window import implied_window, window_ends
 from headrace.plan.binding.impute import Imputing
 from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
@@ -415,8 +416,9 @@ def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Mo
         return bind_changes(select, source, env, emit, _outputs)
     if not source.clauses:
         _refuse_buckets(select)
-    window = _window(source, env)
+    written = _window(source, env) if source.clauses or modifiers is not None else None
     grouping = Grouping(select, source, env, modifiers)
+    window = written or _implied_window(source, dict(grouping.keys), env)
     if (call := source.streams[0].call) is not None:
         binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
         check_session_keys(call, (expr for _, expr in grouping.keys), map(binder.bind, call.by))
@@ -461,12 +463,16 @@ def _refuse_buckets(select: exp.Select) -> None:
 _UNITS = {unit: f"1 {unit}" for unit in ("SECOND", "MINUTE", "HOUR", "DAY")} | {"WEEK": "7 DAYS OFFSET 4 DAYS"}
 
 
+def _implied_window(source: Source, keys: Mapping[str, Expr], env: Environment) -> Window:
+    """Return the window that a key of GROUP BY names because the input has it as a column."""
+    window = implied_window(source.node, keys, env)
+    return _window(source, env) if window is None else window
+
+
 def _window(source: Source, env: Environment) -> Window:
     first = source.streams[0]
     if not source.clauses:
-        raise UnboundedStateFault(
-            f"an aggregate over {first.names[0]} needs a window", span=first.span, hint=AGGREGATE_HINT
-        )
+        raise _unbounded(source, env)
     if len(source.streams) > 1:
         return joined_window(source.clauses)
     clause = source.clauses[0]
@@ -478,6 +484,19 @@ def _window(source: Source, env: Environment) -> Window:
             hint="join the table in a sub-query: FROM (SELECT ...) [ROWS 10] AS x",
         )
     return window
+
+
+def _unbounded(source: Source, env: Environment) -> UnboundedStateFault:
+    """Return the error for an aggregate without a window."""
+    first, ends = source.streams[0], window_ends(source.node, env)
+    is_windowed = not first.is_stream and len(source.streams) == 1 and bool(ends)
+    return UnboundedStateFault(
+        f"an aggregate over {first.names[0]} needs a window",
+        span=first.span,
+        hint=f"write {ends[-1]} in GROUP BY as well, or a window after it: [RANGE 1 HOUR]"
+        if is_windowed
+        else AGGREGATE_HINT,
+    )
 
 
 def _projected(node: Node, columns: tuple[tuple[str, Expr], ...]) -> Node:
@@ -493,6 +512,9 @@ def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept
         if item.is_star and isinstance(item, exp.Star | exp.Column):
             for name, expr in _starred(item, source):
                 outputs.append((unique(name, taken), accept(item, expr)))
+            continue
+        if isinstance(item, exp.Dot) and isinstance(item.expression, exp.Star):
+            outputs += [(unique(name, taken), expr) for name, expr in fields(bind_item(item.this), place(item))]
             continue
         alias = item.alias if isinstance(item, exp.Alias) else ""
         _check_aliases(item, select, source)

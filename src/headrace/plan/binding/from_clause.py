@@ -24,17 +24,17 @@ from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.scope import ROWTIME, Relation, Scope, unique
 from headrace.plan.binding.from_item import Item, read_item
-from headrace.plan.binding.interval_join import Bound, implied_spans
+from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step, temporal_form
 from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns, time_lags
+from headrace.plan.binding.tumbling import Bound, tumbling_columns
 from headrace.plan.binding.unnest import generators_of, unnested
 from headrace.plan.binding.window_functions import (
     BOUNDS,
     check_joined_windows,
     check_single_stream,
-    tumbling_columns,
     with_bounds,
 )
 from headrace.plan.nodes import Node
@@ -184,7 +184,7 @@ def _with_spans(
     spans = implied_spans(
         [_lags(steps[i], env) for i in streams],
         (*(term for on in tested.values() for term in on), *where),
-        [_window_names(steps[i]) for i in streams],
+        [_window_names(steps[i], env) for i in streams],
     )
     if spans is None:
         return steps
@@ -206,10 +206,10 @@ def _lags(step: Step, env: Environment) -> dict[str, int]:
     return {name: lags[field.name] for name, field in named if field.name in lags}
 
 
-def _window_names(step: Step) -> dict[str, Bound]:
+def _window_names(step: Step, env: Environment) -> dict[str, Bound]:
     """Return the names under which the ends of windows of an item come out."""
     assert not isinstance(step.item.source, Table)
-    known = tumbling_columns(step.item.source)
+    known = tumbling_columns(step.item.source, env)
     named = zip(step.names, step.item.schema, strict=True)
     return {name: known[field.name] for name, field in named if field.name in known}
 

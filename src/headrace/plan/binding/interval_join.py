@@ -13,16 +13,7 @@ from dataclasses import dataclass
 from headrace.model.expressions.expression import Call, Column, Expr, Literal
 from headrace.model.time import LONGEST
 from headrace.model.types import Type
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An end of the tumbling window that a tuple is in."""
-
-    which: str
-    size: int
-    offset: int
-
+from headrace.plan.binding.tumbling import Bound
 
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 

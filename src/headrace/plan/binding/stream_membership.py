@@ -31,7 +31,7 @@ from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.membership import is_membership, select_of
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import FOUND, time_lags
-from headrace.plan.binding.window_functions import tumbling_columns
+from headrace.plan.binding.tumbling import tumbling_columns
 
 #: The name of the tuple that is tested; nobody writes it.
 OUTER = "the tuple"
@@ -311,7 +311,7 @@ def _spans(test: _Test, env: Environment) -> tuple[int, int]:
         names = [f"{prefix}{name}" for name in item.schema.names]
         relations.append(relation_of((called,), item.schema, names))
         times.append({f"{prefix}{name}": lag for name, lag in time_lags(item.source, env).items()})
-        windows.append({f"{prefix}{name}": bound for name, bound in tumbling_columns(item.source).items()})
+        windows.append({f"{prefix}{name}": bound for name, bound in tumbling_columns(item.source, env).items()})
     binder = ExpressionBinder(Scope(tuple(relations)), env.catalog, "in a sub-query")
     terms = () if test.condition is None else conjuncts(binder.predicate(test.condition))
     found = implied_spans(times, terms, windows)

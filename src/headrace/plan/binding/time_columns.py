@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from headrace.catalog.definitions import Stream
-from headrace.language.dialect import parse_select, tokenize
-from headrace.language.parser import parse
-from headrace.language.syntax.statements import Select
 from headrace.model.expressions.expression import Call, Column, Expr, Literal
 from headrace.model.types import Type
 from headrace.model.window import Range
 from headrace.plan import nodes
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.scope import ROWTIME
+from headrace.plan.binding.stand_in import plan_of
+from headrace.plan.binding.tumbling import tumbling_columns
 from headrace.plan.nodes import Node
 
 #: The column of a left join that says that a partner is there, and the condition that it is not.
@@ -36,7 +34,8 @@ def time_lags(node: Node, env: Environment) -> Mapping[str, int]:
         case nodes.Scan(name=name):
             stream = env.catalog.get(name)
             if stream is None:
-                return _of_query(node, env)
+                whole = plan_of(node, env)
+                return {} if whole is None else time_lags(whole, env)
             return {stream.time_column: 0} if isinstance(stream, Stream) and stream.time_column is not None else {}
         case nodes.Project(input=below, columns=columns):
             known = time_lags(below, env)
@@ -70,8 +69,8 @@ def time_lags(node: Node, env: Environment) -> Mapping[str, int]:
         case nodes.SequenceJoin(right=right, right_names=names):
             known = time_lags(right, env)
             return {name: known[own] for name, own in zip(names, right.schema.names, strict=True) if own in known}
-        case nodes.Aggregate(window=Range(size=size)):
-            return {"window_end": 0, "window_start": size}
+        case nodes.Aggregate(window=Range(size=size) as window):
+            return {"window_end": 0, "window_start": size} | _of_keys(node, window, env)
         case nodes.Aggregate():
             return {"window_end": 0}
         case nodes.Join() | nodes.MultiJoin() | nodes.Detect() | nodes.Suppress() | nodes.Changes() | nodes.MatchRows():
@@ -79,17 +78,19 @@ def time_lags(node: Node, env: Environment) -> Mapping[str, int]:
 
 
 def instant_columns(node: Node, env: Environment) -> frozenset[str]:
-    """Return the columns that tell timestamps apart: also the starts of windows, which are all of one length."""
-    match node:
-        case nodes.Project(input=below, columns=columns):
-            known = instant_columns(below, env)
-            return frozenset(name for name, expr in columns if _lag(expr, dict.fromkeys(known, 0)) is not None)
-        case nodes.Filter() | nodes.Over() | nodes.Rank() | nodes.WindowOver():
-            return instant_columns(node.input, env)
-        case nodes.Aggregate(window=Range()):
-            return frozenset({"window_start", "window_end"})
-        case _:
-            return frozenset(time_lags(node, env))
+    """Return the columns that tell timestamps apart."""
+    return frozenset(time_lags(node, env))
+
+
+def _of_keys(node: nodes.Aggregate, window: Range, env: Environment) -> Mapping[str, int]:
+    """Return the keys that are the same time before the timestamp of each result, which is the end of the window."""
+    columns = {name: expr.name for name, expr in node.keys if isinstance(expr, Column)}
+    if window.size == window.slide == 1:  # [NOW]: the timestamp of its tuples is one microsecond before the end
+        known = {name: lag + 1 for name, lag in time_lags(node.input, env).items()}
+    else:
+        ends = tumbling_columns(node.input, env).items()
+        known = {name: 0 if end.which == "window_end" else end.size for name, end in ends if end.window == window}
+    return {key: known[name] for key, name in columns.items() if name in known}
 
 
 def _lag(expr: Expr, known: Mapping[str, int]) -> int | None:
@@ -105,16 +106,3 @@ def _lag(expr: Expr, known: Mapping[str, int]) -> int | None:
             return None if lag is None else lag + 1
         case _:
             return 0 if expr == ROWTIME else None
-
-
-def _of_query(stand_in: nodes.Scan, env: Environment) -> Mapping[str, int]:
-    """Return the times of the named query that a scan stands for."""
-    for query in env.catalog.queries():
-        if env.queries(query.name) == stand_in:
-            if not isinstance(parse(query.text)[0], Select):  # an event
-                return {}
-            whole = env.bind_query(
-                parse_select(tokenize(query.text), query.text), replace(env, ctes={}, queries=lambda _: None)
-            )
-            return time_lags(whole, env)
-    return {}

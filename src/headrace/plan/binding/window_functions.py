@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
 from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, TypeFault
 from headrace.language.syntax.clauses import RangeClause, WindowCall
-from headrace.model.expressions.expression import Call, Column, Expr, Literal, walk
-from headrace.model.schema import TS
-from headrace.model.types import Type
+from headrace.model.expressions.expression import Column, Expr
 from headrace.plan.binding.environment import Environment
-from headrace.plan.binding.interval_join import Bound
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_lags
-from headrace.plan.nodes import Filter, Node, Project
+from headrace.plan.binding.tumbling import ends_of
+from headrace.plan.nodes import Node, Project
 
 BOUNDS = ("window_start", "window_end")
 #: What GROUP BY must name of a window, so that it names one.
@@ -121,57 +119,9 @@ def with_bounds(source: Node, call: WindowCall, lag: int) -> Node:
             span=call.span,
             hint=_GROUP_HINT,
         )
-    ends = _ends(call.window.size, call.window.offset)
+    ends = ends_of(call.window.size, call.window.offset)
     columns = tuple((field.name, Column(field.name, field.type)) for field in source.schema)
     return Project(source, columns + tuple(ends.items()))
-
-
-def tumbling_columns(node: Node) -> Mapping[str, Bound]:
-    """Return the columns that `with_bounds` made: each an end of the tumbling window that a tuple is in."""
-    match node:
-        case Filter(input=below):
-            return tumbling_columns(below)
-        case Project(input=below, columns=columns):
-            known = tumbling_columns(below)
-            found = (
-                (name, known.get(expr.name) if isinstance(expr, Column) else _bound(expr)) for name, expr in columns
-            )
-            return {name: bound for name, bound in found if bound is not None}
-        case _:
-            return {}
-
-
-def _ends(size: int, offset: int) -> dict[str, Expr]:
-    """Return the ends of the tumbling window that a tuple is in, as expressions."""
-    ts: Expr = Column(TS, Type.BIGINT)
-    length = Literal(size, Type.BIGINT)
-    since = _bigint("-", ts, Literal(offset, Type.BIGINT)) if offset else ts
-    within = _bigint("%", _bigint("+", _bigint("%", since, length), length), length)
-    start = _bigint("-", ts, within)
-    ends = {"window_start": start, "window_end": _bigint("+", start, length)}
-    return {name: Call("timestamp_micros", (end,), Type.TIMESTAMP) for name, end in ends.items()}
-
-
-def _bound(expr: Expr) -> Bound | None:
-    """Return what end of which window an expression is; None if it is none."""
-    for part in walk(expr):
-        match part:
-            case Call(function="%", args=(Column(), Literal(value=int(size)))):
-                made = _ends(size, 0), size, 0
-            case Call(
-                function="%",
-                args=(Call(function="-", args=(Column(), Literal(value=int(offset)))), Literal(value=int(size))),
-            ):
-                made = _ends(size, offset), size, offset
-            case _:
-                continue
-        ends, size, offset = made
-        return next((Bound(which, size, offset) for which, end in ends.items() if end == expr), None)
-    return None
-
-
-def _bigint(function: str, left: Expr, right: Expr) -> Expr:
-    return Call(function, (left, right), Type.BIGINT)
 
 
 def _group_items(select: exp.Select) -> list[exp.Expr]:

@@ -33,6 +33,13 @@ def field(expr: Expr, name: str, span: Span | None) -> Expr:
     return Call("field", (expr, Literal(found[0], Type.STRING)), found[1])
 
 
+def fields(expr: Expr, span: Span | None) -> list[tuple[str, Expr]]:
+    """Return what `expr.*` stands for: the fields of a STRUCT."""
+    if not isinstance(expr.type, StructType):
+        raise TypeFault(f"{expr.type.value} has no fields", span=span, hint="only items of FROM and STRUCTs have .*")
+    return [(name, field(expr, name, span)) for name, _ in expr.type.fields]
+
+
 def item(expr: Expr, index: Expr, span: Span | None) -> Expr:
     """Return `expr[index]`: an element from 0, the value of a key, or a field."""
     match expr.type:

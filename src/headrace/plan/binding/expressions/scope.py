@@ -13,8 +13,9 @@ from headrace.language import other_systems
 from headrace.language.names import did_you_mean
 from headrace.model.expressions.expression import Call, Column, Expr
 from headrace.model.schema import TS, Schema
-from headrace.model.types import Type, is_nested
+from headrace.model.types import StructType, Type, is_nested
 from headrace.plan.binding.expressions.nested import field as field_of
+from headrace.plan.binding.expressions.nested import fields as fields_of
 from headrace.plan.binding.span import place
 
 ROWTIME: Expr = Call("timestamp_micros", (Column(TS, Type.BIGINT),), Type.TIMESTAMP)
@@ -55,10 +56,12 @@ class Scope:
         return any(relation.find(name) for relation in self.relations)
 
     def star(self, qualifier: exp.Column | None = None) -> list[tuple[str, Expr]]:
-        """Return the columns of `*` or `item.*`."""
+        """Return the columns of `*`, `item.*` or `struct.*`."""
         if qualifier is not None:
             written = ".".join(part.name for part in qualifier.parts[:-1])
-            return list(self._relation(written, place(qualifier)).columns)
+            is_item = any(relation.is_called(written) for relation in self.relations)
+            fields = None if is_item else self._fields(qualifier)
+            return list(self._relation(written, place(qualifier)).columns) if fields is None else fields
         merged = [(name, expr) for name, expr in self.merged.items()]
         taken = {name.lower() for name in self.merged}
         return merged + [
@@ -82,6 +85,16 @@ class Scope:
             if len(base) == 1 and is_nested(base[0].type) and not hides:
                 return reduce(lambda expr, name: field_of(expr, name, place(node)), names[length + 1 :], base[0])
         return None
+
+    def _fields(self, star: exp.Column) -> list[tuple[str, Expr]] | None:
+        """Return the fields of the STRUCT before `.*`; None if there is none."""
+        *outer, name = (part.copy() for part in star.parts[:-1])
+        column = exp.Column(this=name, **dict(zip(("table", "db", "catalog"), reversed(outer), strict=False)))
+        try:
+            base = self.column(column)
+        except NameFault:
+            return None
+        return fields_of(base, place(star)) if isinstance(base.type, StructType) else None
 
     def _plain(self, node: exp.Column) -> Expr:
         name = node.name
