@@ -22,6 +22,8 @@ from headrace.operators.expressions.user_functions import compile_call
 #: To look for common parts of expressions takes 0.03 ms; otherwise Polars runs them as they are.
 SHARING = pl.QueryOptFlags.none()
 SHARING.comm_subexpr_elim = True
+#: So many branches of a CASE are nested in each other.
+_NESTED = 32
 
 
 @lru_cache(maxsize=8192)
@@ -111,11 +113,24 @@ def _call(call: Call) -> pl.Expr:
 
 def _case(expr: Case) -> pl.Expr:
     default = pl.lit(None, dtype=expr.type.polars) if expr.default is None else _widen(expr.default, expr.type)
+    branches = [(_widen(when, Type.BOOLEAN), _widen(then, expr.type)) for when, then in expr.branches]
+    return _choose(branches, default, pl.lit(None, dtype=expr.type.polars))
 
-    def choose(rest: pl.Expr, branch: tuple[Expr, Expr]) -> pl.Expr:
-        return pl.when(_widen(branch[0], Type.BOOLEAN)).then(_widen(branch[1], expr.type)).otherwise(rest)
 
-    return reduce(choose, reversed(expr.branches), default)
+def _choose(branches: Sequence[tuple[pl.Expr, pl.Expr]], default: pl.Expr, nothing: pl.Expr) -> pl.Expr:
+    """Return the value of the first branch whose condition holds.
+
+    Each branch is a level of nesting, for which Polars takes memory that grows with the square of the levels. Many
+    branches are therefore groups of branches.
+    """
+    if len(branches) > _NESTED:
+        size = -(-len(branches) // _NESTED)
+        groups = [branches[at : at + size] for at in range(0, len(branches), size)]
+        branches = [
+            (pl.any_horizontal([condition for condition, _ in group]), _choose(group, nothing, nothing))
+            for group in groups
+        ]
+    return reduce(lambda rest, branch: pl.when(branch[0]).then(branch[1]).otherwise(rest), reversed(branches), default)
 
 
 def _widen(expr: Expr, type_: DataType) -> pl.Expr:

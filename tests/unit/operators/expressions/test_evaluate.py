@@ -485,6 +485,18 @@ def test_case_takes_the_first_true_branch_and_widens() -> None:
     assert run(expr, pl.DataFrame({"a": [11, 6, 1, None]})) == [1.0, 2.5, 1.0, None]
 
 
+@pytest.mark.parametrize("count", [33, 5_000])
+def test_a_case_of_many_branches_takes_the_first_that_holds(count: int) -> None:
+    a = Column("a", L)
+    branches = tuple(
+        (call(">=", a, lit(7 * (i // 2), L)), lit(None if i % 5 == 1 else i, L)) for i in reversed(range(count))
+    )
+    values = [None, -1, 0, 8, 7 * (count // 3), 7 * count]
+    results = run(Case(branches, lit(-9, L), L), pl.DataFrame({"a": values}, schema={"a": pl.Int64}))
+    firsts = [next((i for i in reversed(range(count)) if v is not None and v >= 7 * (i // 2)), None) for v in values]
+    assert results == [-9 if i is None else None if i % 5 == 1 else i for i in firsts]
+
+
 def test_case_without_default_gives_null() -> None:
     expr = Case(((Column("b", B), lit("yes", S)),), None, S)
     assert run(expr, pl.DataFrame({"b": [True, False, None]})) == ["yes", None, None]
