@@ -1,11 +1,12 @@
 """What makes a run on Spark impossible is found out before statements take effect."""
 
+import resource
 import socket
 
 import pytest
 
 from headrace.errors import HostFault, QueryError
-from headrace.hosts.spark.starting.context import check_version
+from headrace.hosts.spark.starting.context import check_version, start_fault
 from headrace.session import Session
 
 pytest.importorskip("pyspark")
@@ -85,3 +86,10 @@ def test_a_spark_that_is_too_old(tmp_path, monkeypatch, version):
 @pytest.mark.parametrize("version", ["4.3.0", "4.10.1", "5.0.0.dev1"])
 def test_a_spark_that_is_new_enough(version):
     check_version(version)
+
+
+def test_a_limit_of_open_files_that_spark_cannot_start_with_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 256))
+    assert "the limit is 256" in (start_fault("local[2]", RuntimeError("it ended")).hint or "")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    assert "Java 17" in (start_fault("local[2]", RuntimeError("it ended")).hint or "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import resource
 import shlex
 import signal
 import sys
@@ -48,6 +49,9 @@ from headrace.storage.object_settings import configure, for_spark
 _LOG = logging.getLogger(__name__)
 #: How often a task is tried on one machine: one whose worker died is tried again, as on a cluster.
 _TRIES = 4
+
+#: A JVM opens each jar of Spark, and some files more.
+_OPEN_FILES = 1024
 
 #: Older ones cannot limit what a Python source reads (before 4.2), or divide the state of a checkpoint anew.
 _OLDEST = (4, 3)
@@ -208,7 +212,7 @@ def _start(launch: Launch, checkpoint: Path | None) -> SparkSession:
     except HeadraceError:
         raise
     except Exception as error:
-        raise _start_fault(master, error) from error
+        raise start_fault(master, error) from error
     return _started
 
 
@@ -266,10 +270,13 @@ def _with_tries(master: str) -> str:
     return f"local[{local_cores(master, max(2, os.cpu_count() or 2))}, {_TRIES}]"
 
 
-def _start_fault(master: str, error: Exception) -> HostFault:
+def start_fault(master: str, error: Exception) -> HostFault:
     """Return the fault for a Spark that does not start, with the line of its log that says why."""
     why = error_in_log() or essence(str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error))
     java = "Headrace needs Java 17 or later; set JAVA_HOME"
+    open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # Java raises its own limit to this one
+    if open_files != resource.RLIM_INFINITY and open_files < _OPEN_FILES:
+        java = f"Spark needs {_OPEN_FILES} open files, and the limit is {open_files}: ulimit -n {_OPEN_FILES}"
     return HostFault(
         f"Spark does not start{'' if is_local(master) else f' with the master {master}'}: {why}",
         hint=with_log(java if is_local(master) else "look whether the cluster runs the same version of Spark"),
