@@ -219,7 +219,7 @@ def ended_by_interrupt(message: str) -> Iterator[None]:
 def statements_in(file: Path) -> str:
     """Return the text of a file of statements."""
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise typer.BadParameter(f"{file} cannot be read: {why}") from error

@@ -368,6 +368,14 @@ _NO_BYTES = re.compile(r"\b[xX]'[0-9a-fA-F]*[^0-9a-fA-F'][^']*'")
 def tokenize(text: str) -> list[Token]:
     """Cut a text into tokens."""
     try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SyntaxFault(
+            "the text has a character that is not Unicode",
+            span=Span(error.start, error.end),
+            hint="write statements in UTF-8",
+        ) from error
+    try:
         cut = Headrace().tokenize(text)
     except TokenError as error:
         digits = _NO_BYTES.search(text) if "invalid characters" in str(error.__cause__) else None

@@ -96,6 +96,7 @@ def _plain(value: Any, type_: Type) -> Any:
         case ((Type.FLOAT | Type.DOUBLE), (int() | float() | Decimal())) if not isinstance(value, bool):
             return float(value)
         case Type.STRING, str():
+            value.encode()  # a ValueError, if it has half a character
             return value
         case Type.BINARY, bytes():
             return value

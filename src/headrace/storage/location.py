@@ -18,6 +18,8 @@ HDFS = "hdfs"
 #: Schemes of object stores, and how we write each; Spark knows S3 as s3a.
 SCHEMES = {"s3": "s3a", "s3a": "s3a", "s3n": "s3a", "gs": "gs", "abfs": "abfs", "abfss": "abfss", HDFS: HDFS}
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+):/+")
+#: The machine of a file, between two slashes and a third.
+_FILE_HOST = re.compile(r"file://([^/]+)(?=/|$)", re.IGNORECASE)
 _USER = re.compile(r"[^/@]*:[^/@]*@")
 #: Schemes of file systems that machines can mount.
 _MOUNTED = ("dbfs", "nfs", "viewfs")
@@ -57,12 +59,21 @@ def located(path: Path) -> Path:
 
 def location(text: str, *, span: Span | None = None, is_data: bool = True) -> Path:
     """Return the place that a user names, of data or of a checkpoint; refuse a scheme that is not known."""
+    if not text.strip():
+        raise QueryError("a path is empty", span=span, hint="name a file or a folder; '.' is the current one")
+    if "\0" in text or not is_unicode(text):
+        raise QueryError(f"{text!a} cannot be a path", span=span, hint="write it in UTF-8, without NUL")
     scheme, match = scheme_of(text), _SCHEME.match(text)
     if match is None:
         return Path(text)
     rest = text[match.end() :]
     if scheme == "file":
-        return Path("/" + unquote(rest))
+        host = _FILE_HOST.match(text)
+        if host is not None and host[1] != "localhost":
+            raise QueryError(
+                f"{text!r} names a file of the machine {host[1]}", span=span, hint="write three slashes: file:///path"
+            )
+        return Path("/" + unquote(rest if host is None else rest.removeprefix(host[1])).lstrip("/"))
     if scheme not in SCHEMES:
         hint = f"use {_KNOWN}"
         if is_data:
@@ -106,6 +117,15 @@ def scheme_of(text: str) -> str:
     """Return the scheme that a text begins with, in lower case; an empty one for a path."""
     match = _SCHEME.match(text)
     return "" if match is None else match[1].lower()
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be written in UTF-8: it has no bytes that were not, nor halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_object_url(text: str) -> bool:

@@ -90,6 +90,12 @@ def test_bad_sql_ends_with_code_2_and_a_caret(command: tuple[str, ...], write) -
     assert "Traceback" not in output
 
 
+def test_a_mark_that_editors_write_before_utf_8_is_no_part_of_the_statements(tmp_path: Path) -> None:
+    (tmp_path / "script.sql").write_text("\ufeff" + STREAM)
+    assert invoke("run", str(tmp_path / "script.sql"), "--host", "local", "--once")[0] == 0
+    assert invoke("sql", "--host", "local", stdin="\ufeff" + STREAM)[0] == 0
+
+
 @pytest.mark.parametrize("command", [("run", "--host", "local"), ("explain",), ("plan",)])
 def test_a_file_that_is_not_text_is_named(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "latin.sql").write_bytes("-- Übersicht".encode("latin-1"))

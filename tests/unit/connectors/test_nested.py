@@ -125,6 +125,9 @@ def test_pushed_rows_are_checked(tmp_path: Path) -> None:
         session.execute("CREATE STREAM s (id INT, xs ARRAY<INT>) FROM MEMORY")
         with pytest.raises(HeadraceError, match=r"row 1: column xs: 'a' is not an INT"):
             session.push("s", [{"id": 1, "xs": [1]}, {"id": 2, "xs": ["a"]}])
+        session.execute("CREATE STREAM t (names MAP<STRING, STRING>) FROM MEMORY")
+        with pytest.raises(HeadraceError, match=r"row 0: column names: .*surrogates not allowed"):
+            session.push("t", [{"names": {"a": "\ud800"}}])
 
 
 def test_a_csv_sink_writes_nested_values_as_json(tmp_path: Path) -> None:

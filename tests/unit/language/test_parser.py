@@ -127,6 +127,12 @@ def test_statements_are_cut_at_semicolons_but_not_inside_texts_and_comments() ->
     assert statements[2].name.text == "s.late"
 
 
+def test_a_text_that_cannot_be_written_in_utf_8_is_refused_where_it_begins() -> None:
+    with pytest.raises(SyntaxFault, match="has a character that is not Unicode") as caught:
+        parse("SHOW STREAMS; SELECT 'caf\udce9' AS a FROM s")
+    assert caught.value.span == Span(25, 26)
+
+
 def test_names_may_be_quoted_in_two_ways() -> None:
     statement = only('SELECT `a b`, "c d" FROM "my stream" AS `m`')
     assert isinstance(statement, Select)

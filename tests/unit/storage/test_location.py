@@ -54,6 +54,22 @@ def test_the_operating_system_does_not_take_the_path_of_a_store() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "a path is empty"),
+        (" ", "a path is empty"),
+        ("a\0b", "cannot be a path"),
+        ("caf\udce9", "cannot be a path"),
+        ("file://host/a", "names a file of the machine host"),
+    ],
+)
+def test_what_is_no_path_is_refused(text: str, why: str) -> None:
+    with pytest.raises(QueryError, match=why):
+        location(text)
+    assert location("file://localhost/a") == Path("/a")
+
+
+@pytest.mark.parametrize(
     ("url", "why"),
     [
         ("viewfs://host/x", "begins with viewfs:, which is not supported"),

@@ -193,7 +193,9 @@ class Shell:
         Queries that the checkpoint had before are not touched: changes take effect when they continue.
         """
         rest = ""
-        for line in lines:
+        for number, line in enumerate(lines):
+            if not number:
+                line = line.removeprefix("\ufeff")  # editors put it before UTF-8
             if is_blank(rest) and is_command(line):
                 if not self._command(line):
                     break

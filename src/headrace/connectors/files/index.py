@@ -24,7 +24,7 @@ from headrace.connectors.files.partitions import is_partition
 from headrace.errors import SourceFault
 from headrace.storage import sealed
 from headrace.storage.lines import LineFile
-from headrace.storage.location import is_object_url
+from headrace.storage.location import is_object_url, is_unicode
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -356,16 +356,25 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
                         directories.append(entry.path)
                     elif fnmatch.fnmatch(entry.name, pattern) and is_final(entry.name) and entry.is_file():
                         files.append(entry.path)
-        return files, directories
+        return _named_in_unicode(files), directories
     if os.path.isfile(path):
         return [path], []
     if is_glob(path):
-        return [
+        matches = [
             match
             for match in glob.iglob(path, recursive=True)
             if is_final(os.path.basename(match)) and os.path.isfile(match)
-        ], []
+        ]
+        return _named_in_unicode(matches), []
     raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
+
+
+def _named_in_unicode(paths: list[str]) -> list[str]:
+    """Refuse files with names that no text can hold; nothing was noted of them yet, so that another name helps."""
+    for path in paths:
+        if not is_unicode(path):
+            raise SourceFault(f"the name of the file {path!a} is not UTF-8", hint="rename it, or move it away")
+    return paths
 
 
 def is_glob(path: str) -> bool:

@@ -105,8 +105,11 @@ def check_files_sink(connector: Connector, schema: Schema) -> None:
                 f"{there} cannot be reached: {error.strerror}", hint="correct the option path, or the credentials"
             ) from error
         return
-    while not there.exists():
-        there = there.parent
+    try:
+        while not there.exists():
+            there = there.parent
+    except OSError as error:
+        raise SinkFault(f"{there} cannot be made: {error.strerror}", hint="choose another path") from error
     if not there.is_dir():
         raise SinkFault(f"{there} is a file, not a directory", hint="choose another path")
     if not os.access(there, os.W_OK | os.X_OK):

@@ -114,6 +114,17 @@ def test_a_clock_that_goes_back_is_not_believed(folder: Folder) -> None:
     assert folder.found(RACY) == 2
 
 
+def test_a_file_whose_name_is_not_utf_8_is_told_and_read_once_it_is_renamed(tmp_path: Path) -> None:
+    os.close(os.open(os.fsencode(tmp_path) + b"/caf\xe9", os.O_CREAT))
+    files = FileIndex(tmp_path / "list" / "files.jsonl", str(tmp_path), "*")
+    for _ in range(2):
+        with pytest.raises(SourceFault, match=r"caf\\udce9' is not UTF-8"):
+            files.refresh()
+    os.rename(os.fsencode(tmp_path) + b"/caf\xe9", tmp_path / "café")
+    files.refresh()
+    assert files[0].path == str(tmp_path / "café")
+
+
 def test_a_directory_that_is_gone_is_told(folder: Folder) -> None:
     assert folder.found(RACY) == 1
     (folder.path / "a.json").unlink()

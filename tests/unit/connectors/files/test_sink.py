@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.catalog.definitions import Connector
-from headrace.connectors.files.sink import FilesSink
+from headrace.connectors.files.sink import FilesSink, check_files_sink
+from headrace.errors import SinkFault
 from headrace.model.page import Page, page_of
 from headrace.model.schema import Schema
 from headrace.model.types import Type
@@ -46,3 +47,8 @@ def test_a_directory_that_has_become_read_only_does_not_fail_the_end(
     sink.write(0, [], [sink.stage(page(), "b0-1-1")])
     monkeypatch.setattr(Path, "rmdir", refuse)
     sink.close()
+
+
+def test_a_path_that_no_file_system_takes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SinkFault, match="cannot be made: File name too long"):
+        check_files_sink(Connector("FILES", {"path": str(tmp_path / ("x" * 300))}), SCHEMA)
