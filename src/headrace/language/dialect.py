@@ -91,6 +91,7 @@ class Headrace(Dialect):
         FUNCTION_PARSERS |= dict.fromkeys((*MODIFIERS, *SUPPRESSORS), lambda self: self._parse_by(read_call))
         FUNCTION_PARSERS |= dict.fromkeys(("FLOOR", "CEIL", "CEILING"), lambda self: self._parse_rounded())
         FUNCTION_PARSERS["OVERLAY"] = lambda self: self._parse_placed()
+        FUNCTION_PARSERS["JSON_VALUE"] = lambda self: self._parse_json_value()
         FUNCTION_PARSERS |= dict.fromkeys(_COUNTED, lambda self: self._parse_counted())
         FUNCTION_PARSERS |= dict.fromkeys(WINDOW_CALLS, lambda self: self._parse_by(read_window_call))
 
@@ -180,6 +181,23 @@ class Headrace(Dialect):
                 unit.meta.update(args[0].this.meta)
                 args[0] = unit
             return exp.Anonymous(this=name.text, expressions=args).update_positions(name)
+
+        def _parse_json_value(self) -> exp.Expr:
+            """Parse JSON_VALUE(s, path [RETURNING type] [NULL ON EMPTY] [NULL ON ERROR]) of Flink."""
+            name = self._tokens[self._index - 2]
+            args = self._parse_csv(self._parse_disjunction)
+            value: exp.Expr = exp.Anonymous(this=name.text, expressions=args).update_positions(name)
+            if self._match_text_seq("RETURNING"):
+                value = exp.Cast(this=value, to=self._parse_types())
+            for event in ("EMPTY", "ERROR"):
+                self._match_text_seq("NULL", "ON", event)
+            if self._match_texts(("DEFAULT", "ERROR"), advance=False):
+                raise NotSupported(
+                    f"JSON_VALUE cannot have {self._curr.text.upper()}",
+                    span=span_of(self._curr),
+                    hint="write coalesce(JSON_VALUE(s, '$.a'), 'none'): what is missing or cannot be read is NULL",
+                )
+            return value
 
         def _parse_placed(self) -> exp.Expr:
             """Parse OVERLAY(s PLACING r FROM n [FOR m]), and the same with commas."""

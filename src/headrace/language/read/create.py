@@ -34,8 +34,9 @@ def read_create(
     """Read a CREATE statement other than CREATE QUERY."""
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
-    for kind in ("STREAM", "TABLE", "AGGREGATE", "FUNCTION"):
-        if reader.accept(kind):
+    temporary = reader.accept("TEMPORARY", "TABLE") or reader.accept("TEMP", "TABLE")  # of Flink: the same here
+    for kind in ("TABLE",) if temporary else ("STREAM", "TABLE", "AGGREGATE", "FUNCTION"):
+        if temporary or reader.accept(kind):
             if_not_exists = reader.accept("IF", "NOT", "EXISTS")
             name = reader.name(f"the {kind.lower()}'s name")
             if name.text in HIDDEN or name.text.startswith("__"):

@@ -10,6 +10,9 @@ from headrace.errors import NotSupported, Span
 
 _ENDS = ("first", "last", "first_value", "last_value", "any_value")
 _HINT = "write percentile_cont(0.9) WITHIN GROUP (ORDER BY x), percentile(x, 0.9) or mode(x)"
+_TEXTS_HINT = (
+    "leave it out for the order of time; write array_join(array_sort(collect_list(x)), ',') for the order of the texts"
+)
 
 
 def without_within_group(tree: exp.Expr) -> None:
@@ -22,7 +25,9 @@ def without_within_group(tree: exp.Expr) -> None:
             terms
         ) != 1:
             raise NotSupported(
-                f"{name or 'this function'} cannot have WITHIN GROUP in this form", span=_place(node), hint=_HINT
+                f"{name or 'this function'} cannot have WITHIN GROUP in this form",
+                span=_place(node),
+                hint=_TEXTS_HINT if name in ("listagg", "string_agg") else _HINT,
             )
         (term,) = terms
         if term.args.get("desc"):

@@ -27,6 +27,7 @@ from headrace.plan.binding.from_item import Item, read_item
 from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step, temporal_form
 from headrace.plan.binding.membership import Memberships
+from headrace.plan.binding.semi_joins import exists_of, is_semi_join
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns, time_lags
 from headrace.plan.binding.tumbling import Bound, tumbling_columns
@@ -60,7 +61,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     from_ = select.args.get("from_")
     if from_ is None:
         raise NotSupported("SELECT needs FROM", span=place(select), hint="name a stream: SELECT ... FROM stream")
-    written, existing = _without_semi_joins(select.args.get("joins") or [])
+    written, existing = _without_semi_joins(from_.this, select.args.get("joins") or [])
     if isinstance(from_.this, exp.Lateral):
         raise NotSupported("FROM needs a stream before UNNEST", span=place(from_.this.this))
     joins = [join for join in written if not isinstance(join.this, exp.Lateral)]
@@ -223,22 +224,15 @@ def _at_one_instant(item: Item) -> Item:
     return replace(item, source=source, clause=NowClause(span), is_stream=True)
 
 
-def _without_semi_joins(joins: list[exp.Join]) -> tuple[list[exp.Join], list[exp.Expr]]:
+def _without_semi_joins(first: exp.Expr, joins: list[exp.Join]) -> tuple[list[exp.Join], list[exp.Expr]]:
     """Return the other joins, and LEFT SEMI and LEFT ANTI joins as conditions: EXISTS and NOT EXISTS."""
     others: list[exp.Join] = []
     conditions: list[exp.Expr] = []
     for join in joins:
-        kind = str(join.args.get("kind") or "").upper()
-        if kind not in ("SEMI", "ANTI") or not isinstance(join.this, exp.Table):
+        if is_semi_join(join) and isinstance(join.this, exp.Table):
+            conditions.append(exists_of(join, first))
+        else:
             others.append(join)
-            continue
-        if join.args.get("on") is None:
-            raise SyntaxFault(f"LEFT {kind} JOIN needs ON", span=place(join.this.this))
-        inner = exp.Select(
-            expressions=[exp.Star()], from_=exp.From(this=join.this), where=exp.Where(this=join.args["on"])
-        )
-        exists = exp.Exists(this=inner)
-        conditions.append(exists if kind == "SEMI" else exp.Not(this=exists))
     return others, conditions
 
 

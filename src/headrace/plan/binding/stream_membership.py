@@ -29,6 +29,7 @@ from headrace.plan.binding.expressions.scope import Scope, relation_of
 from headrace.plan.binding.from_item import Item, read_item
 from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.membership import is_membership, select_of
+from headrace.plan.binding.semi_joins import exists_of, is_semi_join
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import FOUND, time_lags
 from headrace.plan.binding.tumbling import tumbling_columns
@@ -48,7 +49,7 @@ def with_stream_memberships(select: exp.Select, env: Environment) -> exp.Select:
     tests = [part for part in _conditions(select) if _is_test(part, env)]
     rest = [part for part in _conditions(select) if not _is_test(part, env)]
     for join in [join for join in select.args.get("joins") or [] if _is_test(join, env)]:
-        tests.append(_exists(join))
+        tests.append(exists_of(join, select.args["from_"].this))
         select.args["joins"].remove(join)
     if select.args.get("joins"):
         raise NotSupported(
@@ -83,7 +84,7 @@ def _semi_joins(select: exp.Select) -> list[exp.Expr]:
 def _is_test(part: exp.Expr, env: Environment) -> bool:
     """Return whether a condition, or a join, asks whether a stream has tuples."""
     if isinstance(part, exp.Join):
-        return str(part.args.get("kind") or "").upper() in ("SEMI", "ANTI") and _is_stream(part.this, env)
+        return is_semi_join(part) and _is_stream(part.this, env)
     inner = _positive(part)
     if not is_membership(inner):
         return False
@@ -116,15 +117,6 @@ def _is_negated(condition: exp.Expr) -> bool:
         negated ^= isinstance(condition, exp.Not)
         condition = condition.this
     return negated
-
-
-def _exists(join: exp.Join) -> exp.Expr:
-    """Write a LEFT SEMI or LEFT ANTI join as EXISTS or NOT EXISTS."""
-    inner = exp.Select(expressions=[exp.Star()], from_=exp.From(this=join.this))
-    if join.args.get("on") is not None:
-        inner.set("where", exp.Where(this=join.args["on"]))
-    exists = exp.Exists(this=inner)
-    return exists if str(join.args["kind"]).upper() == "SEMI" else exp.Not(this=exists)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 
@@ -13,6 +14,8 @@ from headrace.model.time import DAY, parse_instant, parse_interval
 from headrace.model.types import DataType, DecimalType, Type, can_cast, common_type, is_nested
 
 TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
+#: Texts of numbers.
+_WHOLE, _POINT = re.compile(r"[+-]?\d{1,19}"), re.compile(r"[+-]?\d{1,19}\.\d{0,19}")
 #: Arithmetic of constants that is exact beside a DECIMAL.
 _ARITHMETIC = ("+", "-", "*", "/", "%")
 
@@ -72,6 +75,20 @@ def beside_decimal(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
     if not any(isinstance(expr.type, DecimalType) for expr in exprs):
         return tuple(exprs)
     return tuple(_as_decimal(expr) for expr in exprs)
+
+
+def beside_number(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
+    """Take text constants for the numbers that they are, if they are compared with a number: `id = '7'`."""
+    if not any(expr.type.is_numeric for expr in exprs):
+        return tuple(exprs)
+    return tuple(_as_number(expr) if is_text(expr) else expr for expr in exprs)
+
+
+def _as_number(text: Expr) -> Expr:
+    written = str(text.value).strip() if isinstance(text, Literal) else ""
+    if _WHOLE.fullmatch(written) and -(2**63) <= int(written) < 2**63:
+        return Literal(int(written), Type.INT if -(2**31) <= int(written) < 2**31 else Type.BIGINT)
+    return Literal(float(written), Type.DOUBLE) if _POINT.fullmatch(written) else text
 
 
 def is_text(expr: Expr) -> bool:

@@ -14,7 +14,7 @@ from headrace.model.expressions.expression import Call, Case, Cast, Expr, Litera
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.limits import PADDED_LENGTH
 from headrace.model.types import ArrayType, DataType, DecimalType, Type, is_nested
-from headrace.plan.binding.expressions.coerce import beside_decimal, check_cast, coerce, is_text, unify
+from headrace.plan.binding.expressions.coerce import beside_decimal, beside_number, check_cast, coerce, is_text, unify
 from headrace.plan.binding.expressions.other_functions import other_functions
 
 ALIASES = {
@@ -69,7 +69,8 @@ _PARTS = (
 _TIME_HINT = "write TIMESTAMP '2026-01-31 12:00:00', DATE '2026-01-31' or INTERVAL 5 MINUTES"
 #: Arithmetic that is exact if an operand is a DECIMAL.
 _EXACT = ("+", "-", "*", "/", "%", "pmod")
-_UNIFIED = ("=", "<>", "<", "<=", ">", ">=", "<=>", "in", "coalesce", "nullif", "greatest", "least")
+_COMPARING = ("=", "<>", "<", "<=", ">", ">=", "<=>", "in")
+_UNIFIED = (*_COMPARING, "coalesce", "nullif", "greatest", "least")
 
 
 def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
@@ -152,6 +153,8 @@ def _fitting(function: str, args: tuple[Expr, ...], span: Span | None) -> tuple[
     try:
         if function in _EXACT:
             args = beside_decimal(args)
+        if function in _COMPARING:
+            args = beside_number(args)
         if function in _UNIFIED:
             return unify(beside_decimal(args)) or args
     except ValueError as error:
