@@ -29,8 +29,8 @@ def implied_window(node: Node, keys: Mapping[str, Expr], env: Environment) -> Ra
 
 def window_ends(node: Node, env: Environment) -> list[str]:
     """Return the columns by which an aggregate over a node could group, so that it needs no window."""
-    ends = tumbling_columns(node, env)
+    known = frozenset(tumbling_columns(node, env))
     whole = plan_of(node, env) if isinstance(node, Scan) else node
-    if not ends and whole is not None and any(isinstance(part, Aggregate) for part in walk(whole)):
-        ends = dict.fromkeys(instant_columns(node, env))
-    return [name for name in node.schema.names if name in ends]
+    if not known and whole is not None and any(isinstance(part, Aggregate) for part in walk(whole)):
+        known = instant_columns(node, env)
+    return [name for name in node.schema.names if name in known]

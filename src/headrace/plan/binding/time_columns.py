@@ -70,7 +70,7 @@ def time_lags(node: Node, env: Environment) -> Mapping[str, int]:
             known = time_lags(right, env)
             return {name: known[own] for name, own in zip(names, right.schema.names, strict=True) if own in known}
         case nodes.Aggregate(window=Range(size=size) as window):
-            return {"window_end": 0, "window_start": size} | _of_keys(node, window, env)
+            return {"window_end": 0, "window_start": size, **_of_keys(node, window, env)}
         case nodes.Aggregate():
             return {"window_end": 0}
         case nodes.Join() | nodes.MultiJoin() | nodes.Detect() | nodes.Suppress() | nodes.Changes() | nodes.MatchRows():
