@@ -14,6 +14,8 @@ from headrace.model.time import DAY, parse_instant, parse_interval
 from headrace.model.types import DataType, DecimalType, Type, can_cast, common_type, is_nested
 
 TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
+#: What to write instead of arithmetic of INTERVALs.
+SPAN_HINT = "write timestampdiff(SECOND, start, end), which is a number, for the time between two instants"
 #: Texts of numbers.
 _WHOLE, _POINT = re.compile(r"[+-]?\d{1,19}"), re.compile(r"[+-]?\d{1,19}\.\d{0,19}")
 #: Arithmetic of constants that is exact beside a DECIMAL.
@@ -35,6 +37,8 @@ def check_cast(expr: Expr, span: Span | None) -> Expr:
     """Return an expression; raise a fault if it is a CAST between types that have nothing in common."""
     if isinstance(expr, Cast) and not can_cast(expr.arg.type, expr.type):
         hint = "INTERVAL 5 SECONDS is an interval" if expr.type is Type.INTERVAL else "cast to STRING first"
+        if expr.arg.type is Type.INTERVAL:
+            hint = SPAN_HINT
         if is_nested(expr.type) or is_nested(expr.arg.type):
             hint = "read it with from_json, write it with to_json, or make it with array, map or struct"
         raise TypeFault(f"cannot cast {expr.arg.type.value} to {expr.type.value}", span=span, hint=hint)

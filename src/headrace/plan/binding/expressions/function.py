@@ -14,7 +14,15 @@ from headrace.model.expressions.expression import Call, Case, Cast, Expr, Litera
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.limits import PADDED_LENGTH
 from headrace.model.types import ArrayType, DataType, DecimalType, Type, is_nested
-from headrace.plan.binding.expressions.coerce import beside_decimal, beside_number, check_cast, coerce, is_text, unify
+from headrace.plan.binding.expressions.coerce import (
+    SPAN_HINT,
+    beside_decimal,
+    beside_number,
+    check_cast,
+    coerce,
+    is_text,
+    unify,
+)
 from headrace.plan.binding.expressions.other_functions import other_functions
 
 ALIASES = {
@@ -105,6 +113,8 @@ def call(written: str, args: Sequence[Expr], span: Span | None) -> Expr:
 def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: str | None = None) -> Expr:
     """Apply a function of FUNCTIONS to bound arguments, converted where that loses nothing."""
     shown = written or function
+    if function in ("+", "-") and len(args) == 2 and args[0].type is Type.DATE and args[1].type.is_integer:
+        return apply("date_add", (args[0], args[1] if function == "+" else _negated(args[1])), span, written=shown)
     entry = FUNCTIONS.get(function)
     if entry is None:
         elsewhere = other_systems.FUNCTIONS.get(shown.lower())
@@ -145,6 +155,9 @@ def part(unit: Expr, arg: Expr, span: Span | None) -> Expr:
             span=span,
             hint=did_you_mean(name, _PARTS, otherwise=f"parts are {', '.join(_PARTS)}"),
         )
+    if name == "unix_seconds" and arg.type is Type.INTERVAL:  # EXTRACT(EPOCH FROM a - b)
+        micros = apply("unix_micros", (apply("+", (Literal(0, Type.TIMESTAMP), arg), span),), span)
+        return apply("/", (micros, Literal(1_000_000.0, Type.DOUBLE)), span)
     return apply(name, (arg,), span)
 
 
@@ -233,6 +246,8 @@ def _refuse(name: str, span: Span | None) -> None:
 
 def _cast_hint(function: str, args: Sequence[Expr]) -> str | None:
     """Return a hint for operators, whose description would not help."""
+    if any(arg.type is Type.INTERVAL for arg in args):
+        return SPAN_HINT
     if any(is_nested(arg.type) for arg in args) and not function[0].isalpha():
         return "compare fields or elements, such as x.name or x[0]; a MAP is not equal to another"
     if function[0].isalpha() and function not in ("in", "coalesce", "nullif", "greatest", "least"):
