@@ -29,6 +29,7 @@ from headrace.connectors.shelf import ShelfSink, check_shelf
 from headrace.connectors.socket import SocketSource, address
 from headrace.connectors.spark import SPARK_STAGING, SparkSink
 from headrace.connectors.spool import raised_source, spool_source
+from headrace.connectors.upserts import key_columns
 from headrace.errors import NameFault, QueryError
 from headrace.model.calendar import beyond_calendar
 from headrace.model.schema import Schema
@@ -93,6 +94,11 @@ def is_by_key(connector: Connector) -> bool:
             return flag(connector.options, "upsert", default=False)
         case kind:
             return kind in ("MEMORY", "POSTGRES") and "key" in connector.options
+
+
+def key_of(connector: Connector, schema: Schema) -> tuple[str, ...]:
+    """Return the columns that name a row of a table by key; none if the sink holds all results."""
+    return key_columns(connector.options["key"], connector.kind, schema) if is_by_key(connector) else ()
 
 
 def can_stage(connector: Connector) -> bool:

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from headrace.graph.graph import Graph, Vertex, VertexId, vertex
 from headrace.graph.lives import longest_wait
+from headrace.model.changelog import CHANGE
 from headrace.model.expressions.expression import Column, Expr, columns
 from headrace.model.schema import SEQ, Schema
 from headrace.model.window import (
@@ -187,6 +188,13 @@ class _Lowering:
                 return self._detect(node)
             case nodes.Limit():
                 return self._limit(node)
+            case nodes.Order(by=by) if by and not is_base(node.input):
+                # the new row of a key comes after the delete of the old one
+                others = (name for name in node.schema.names if name != CHANGE)
+                order = (CHANGE, *others) if node.schema.find(CHANGE) else tuple(others)
+                return self.add(specs.Reorder(by, order), self.lower(node.input))
+            case nodes.Order(by=by) if by:
+                return self._ordered(node.input, by)
             case nodes.Order():
                 return self._merged(node.input) if node.merge else self._ordered(node.input, ())
 

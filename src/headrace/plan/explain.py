@@ -119,8 +119,8 @@ def describe(node: Node) -> str:
             return f"Over {', '.join(map(_call, calls))}{extent}{keys} {places}"
         case nodes.Suppress(by=by, rule=rule):
             return f"Suppress {format_suppression(rule)}{_clause(' GROUP BY ', _expressions(by))}"
-        case nodes.Order():
-            return "Order by time"
+        case nodes.Order(by=by):
+            return f"Order by time{_clause(' PARTITION BY ', _expressions(by))}"
         case nodes.Limit(count=count):
             return f"Limit {count}"
         case nodes.Detect():

@@ -524,15 +524,17 @@ class WindowOver(Struct, frozen=True, tag="window_over"):
         return Schema((*self.input.schema.fields, *(Field(call.name, call.type) for call in self.calls)))
 
 
-class Order(Struct, frozen=True, tag="order"):
+class Order(Struct, frozen=True, tag="order", omit_defaults=True):
     """The same tuples in timestamp order (ties by arrival for a base stream, else by content).
 
     `merge` keeps each input of a union in order and takes the earliest head, ties by port, instead of sorting the
-    output.
+    output. With `by`, order holds among the tuples that agree in these columns; of an instant, a delete is before an
+    insert.
     """
 
     input: Node
     merge: bool = False
+    by: tuple[Expr, ...] = ()
 
     @property
     def schema(self) -> Schema:

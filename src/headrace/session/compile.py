@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import msgspec
 
 from headrace.catalog.catalog import Catalog
-from headrace.catalog.definitions import ON_DEMAND, Connector, Query, Rule, Stream, Table, Timing
+from headrace.catalog.definitions import EARLY, ON_DEMAND, Connector, Query, Rule, Stream, Table, Timing
 from headrace.commands.command import AddQuery, TableVersion, UseTree
 from headrace.commands.tables import table_key
-from headrace.connectors import check_sink, is_by_key, read_table
+from headrace.connectors import check_sink, is_by_key, key_of, read_table
 from headrace.engine.statistics import VertexStatistics
 from headrace.errors import NameFault, NotSupported, Span
 from headrace.graph.demand import on_demand
@@ -46,6 +46,7 @@ from headrace.plan.binding.rule import BoundRule, bind_rule
 from headrace.plan.binding.size import check_plan
 from headrace.plan.changelogs import hidden_change
 from headrace.plan.explain import explain as explain_plan
+from headrace.plan.key_order import in_key_order
 from headrace.plan.nodes import Detect, Filter, Limit, Node, Project, Scan
 from headrace.plan.traversal import transform
 from headrace.redaction import redact
@@ -151,7 +152,7 @@ def plan_target(target: Any, text: str, catalog: Catalog) -> Node:
     if not isinstance(query, Query):
         hint = "EXPLAIN takes a query's name or a SELECT"
         raise NameFault(f"{target.text!r} is not a query", span=target.span, hint=hint)
-    return prepare_for_shedding(plan_query(query, catalog), query.qos)
+    return prepare_for_shedding(_delivered(query, plan_query(query, catalog), catalog), query.qos)
 
 
 def command_for(
@@ -163,7 +164,9 @@ def command_for(
         check_sink(query.name, sink, query.schema)
     if ON_DEMAND in query.options:
         choose_grid = no_grid  # tuples wait where they lie by key
-    prepared, is_numbered = prepare_for_shedding(plan, query.qos), reaction is not None
+    is_numbered = reaction is not None
+    ordered = plan if is_numbered else _delivered(query, plan, catalog)
+    prepared = prepare_for_shedding(ordered, query.qos)
     graph = graph_of(prepared, query.name, catalog, numbered=is_numbered, choose_grid=choose_grid)
     check_code(graph)
     if ON_DEMAND in query.options:
@@ -178,6 +181,21 @@ def command_for(
         reaction=reaction,
         tables=_versions(plan, catalog),
     )
+
+
+def _delivered(query: Query, plan: Node, catalog: Catalog) -> Node:
+    """Return the plan of a query with its results in the order that its sinks need."""
+    keys = [frozenset(key_of(sink, query.schema)) for sink in query.sinks if is_by_key(sink)]
+    if not keys or EARLY in query.options:  # what comes early is followed by what is final
+        return plan
+
+    def is_in_order(name: str) -> bool:
+        stream = catalog.find(name)
+        has_lanes = isinstance(stream, Stream) and stream.connector.kind == "KAFKA"
+        return isinstance(stream, Stream) and not has_lanes and not stream.skew and stream.timing is not Timing.CAUSED
+
+    # rows that agree in all of a key agree in a part of it
+    return in_key_order(plan, frozenset.intersection(*keys), is_in_order)
 
 
 def _check_change(sink: Connector, plan: Node) -> None:

@@ -72,6 +72,62 @@ def test_memory_with_a_key_holds_the_newest_row_of_each_key(seed: int) -> None:
     assert sorted((row["item"], row["n"], row["total"]) for row in rows) == standings(seed)
 
 
+IN_ORDER = """CREATE STREAM s (at TIMESTAMP, id INT, k INT, v INT) TIMESTAMP BY at SKEW 20 SECONDS FROM MEMORY;
+CREATE STREAM t (at TIMESTAMP, k INT, w INT) TIMESTAMP BY at SKEW 20 SECONDS FROM MEMORY;
+CREATE STREAM log (at TIMESTAMP, k INT, v INT, change STRING) TIMESTAMP BY at SKEW 20 SECONDS FROM MEMORY;
+CREATE QUERY newest AS SELECT k, v FROM s INTO MEMORY (key 'k');
+CREATE QUERY pairs AS SELECT s.k, s.v, t.w FROM s [RANGE 1 MINUTE] JOIN t [RANGE 1 MINUTE] ON s.id = t.w
+  INTO MEMORY (key 'k');
+CREATE QUERY largest AS SELECT k, v % 3 AS third, max(v) AS v FROM s [RANGE 5 SECONDS] GROUP BY k, v % 3
+  INTO MEMORY (key 'k');
+CREATE QUERY copied AS SELECT * FROM log INTO MEMORY (key 'k');
+CREATE QUERY merged AS SELECT * FROM log UNION ALL SELECT at, k, v + 100 AS v, change FROM log WHERE v > 30
+  INTO MEMORY (key 'k');
+"""
+
+
+@pytest.mark.parametrize(("cut", "buckets"), [(60, 3), (1, 1), (7, 2)])
+def test_disorder_and_the_cut_of_micro_batches_do_not_change_a_table(cut: int, buckets: int) -> None:
+    draw, start = random.Random(5), dt.datetime(2026, 1, 1)  # noqa: DTZ001
+    seconds = [max(0, n - draw.randrange(15)) for n in range(60)]
+    rows: list[dict[str, Any]] = [{"at": start + dt.timedelta(seconds=at), "k": n % 5, "v": n} for n, at in enumerate(seconds)]
+    kinds = [draw.choice(["insert", "update_after", "update_before", "delete"]) for _ in rows]
+    with Session(host="local", buckets=buckets) as session:
+        session.execute(IN_ORDER)
+        for begin in range(0, 60, cut):
+            part = rows[begin : begin + cut]
+            session.push("s", [{"id": row["v"] // 2, **row} for row in part])
+            session.push("t", [{"at": row["at"], "k": row["k"], "w": row["v"]} for row in part])
+            pairs = zip(part, kinds[begin:], strict=False)
+            session.push("log", [{**row, "change": kind} for row, kind in pairs])
+            settle(session)
+        session.drain(60)
+        tables = {
+            name: {row["k"]: row["v"] for row in session.results(name)}
+            for name in ("newest", "pairs", "largest", "copied", "merged")
+        }
+    in_time = sorted(rows, key=lambda row: row["at"])
+    assert tables["newest"] == {row["k"]: row["v"] for row in in_time}
+    paired = sorted((max(row["at"], rows[row["v"] // 2]["at"]), row["k"], row["v"]) for row in rows)
+    assert tables["pairs"] == {k: v for _, k, v in paired}
+    groups: dict[Any, int] = {}
+    for row in rows:
+        window = (row["at"] - start) // dt.timedelta(seconds=5)
+        groups[window, row["k"], row["v"] % 3] = max(row["v"], groups.get((window, row["k"], row["v"] % 3), 0))
+    assert tables["largest"] == {k: v for (_, k, _), v in sorted(groups.items())}
+    changes = [(row["at"], kinds[row["v"]], row["k"], row["v"]) for row in in_time]
+    assert tables["copied"] == applied(changes)
+    added = [(at, kind, k, v + 100) for at, kind, k, v in changes if v > 30]
+    assert tables["merged"] == applied(sorted(changes + added)), "of an instant, deletes come first"
+
+
+def applied(changes: list[tuple[Any, str, int, int]]) -> dict[int, int]:
+    table: dict[int, int | None] = {}
+    for _, kind, k, v in changes:
+        table |= {} if kind == "update_before" else {k: None if kind == "delete" else v}
+    return {k: v for k, v in table.items() if v is not None}
+
+
 @pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL"])
 def test_the_changes_of_an_outer_join_make_what_duckdb_joins_also_after_restarts(kind: str, tmp_path: Path) -> None:
     draw, start = random.Random(kind), dt.datetime(2026, 1, 1)  # noqa: DTZ001
