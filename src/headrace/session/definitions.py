@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headrace.catalog.define import (
     define_aggregate,
     define_connector,
@@ -23,6 +25,7 @@ from headrace.model.expressions.expression import Column
 from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.python_function import function_name
 from headrace.model.python_target import PREFIX
+from headrace.model.schema import Schema
 from headrace.plan.binding.expressions.function import ALIASES
 from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.fold import bind_fold
@@ -37,10 +40,13 @@ def create_stream(statement: statements.CreateStream, transaction: Transaction) 
     """Define a stream; its columns come from the source if the statement names none."""
     with pointing_at(statement.connector.span):
         check_secrets(statement.connector)
-        schema = statement.columns or infer_schema(define_connector(statement.connector))
+        schema = statement.columns or _columns(
+            statement, transaction, lambda known: define_stream(statement, known.schema)
+        )
         stream = define_stream(statement, schema)
         check_format(stream, statement.connector.span)
-        check_source(stream)
+        if not transaction.has(stream):  # its files may have gone meanwhile
+            check_source(stream)
     note = format_warnings(secret_warnings(statement.connector))
     transaction.define(stream, statement, f"stream {stream.name}", note)
 
@@ -53,9 +59,23 @@ def create_table(statement: statements.CreateTable, transaction: Transaction) ->
     with pointing_at(statement.connector.span):
         _check_kind(statement, transaction)
         check_secrets(statement.connector)
-        schema = statement.columns or infer_schema(define_connector(statement.connector))
+        schema = statement.columns or _columns(
+            statement, transaction, lambda known: define_table(statement, known.schema)
+        )
     note = format_warnings(secret_warnings(statement.connector))
     transaction.define(define_table(statement, schema), statement, f"table {statement.name.text}", note)
+
+
+def _columns(
+    statement: statements.CreateStream | statements.CreateTable,
+    transaction: Transaction,
+    define: Callable[[Stream | Table], Stream | Table],
+) -> Schema:
+    """Return the columns that the files have, or had when the same statement was given first."""
+    known = transaction.catalog.get(statement.name.text)
+    if isinstance(known, Stream | Table) and transaction.has(define(known)):
+        return known.schema
+    return infer_schema(define_connector(statement.connector))
 
 
 def _check_kind(statement: statements.CreateTable, transaction: Transaction) -> None:

@@ -18,6 +18,7 @@ from headrace.language.names import did_you_mean
 from headrace.language.read.options import result_order
 from headrace.language.syntax import parcels, rules, statements, stints
 from headrace.language.syntax.statements import Statement
+from headrace.plan.nodes import Node
 from headrace.session.admission import check_admission, check_altered
 from headrace.session.answers import Answers
 from headrace.session.circumstances import Circumstances
@@ -195,7 +196,10 @@ class Statements:
         transaction.outcomes.append(hurry)
 
     def _create_query(self, statement: statements.CreateQuery, transaction: Transaction) -> None:
-        query, command, kept = self._compiled(statement, transaction)
+        query, plan = self._planned(statement, transaction)
+        if transaction.goes_on(query):
+            return
+        query, command, kept = self._compiled(statement, transaction, query, plan)
         check_promises(query.qos, command.streams, statement.option_spans)
         if transaction.define(query, statement, f"query {query.name}", command=command):
             _warn(statement, transaction)
@@ -210,30 +214,33 @@ class Statements:
             otherwise = "it is off: the new query begins empty" if is_off else "EXPLAIN takes a SELECT"
             hint = did_you_mean(name.text, list(transaction.running), otherwise=otherwise)
             raise NameFault(f"no running query {name.text!r} that could be replaced", span=name.span, hint=hint)
-        _, _, kept = self._compiled(statement.query, transaction)
+        _, _, kept = self._compiled(statement.query, transaction, *self._planned(statement.query, transaction))
         assert kept is not None
         transaction.outcomes.append(kept.listing)
 
-    def _compiled(
-        self, statement: statements.CreateQuery, transaction: Transaction
-    ) -> tuple[Query, AddQuery, Kept | None]:
-        """Return the definition of a query, the command that starts it, and what it keeps of the one it replaces."""
+    def _planned(self, statement: statements.CreateQuery, transaction: Transaction) -> tuple[Query, Node]:
+        """Return the definition of a query and its plan."""
         order = result_order(statement.options)
-        grid = self._around.choose_grid(transaction, statement.name.text, references_of(statement.select).relations)
         plan = plan_select(statement.select, statement.text, transaction.catalog, ordered=order)
         check_secrets(*statement.sinks)
         early = statement.options.get(EARLY), statement.option_spans.get(EARLY)
         if early[0]:
             plan = with_early_results(plan, early[1])
-        query = define_query(statement, plan.schema)
+        return define_query(statement, plan.schema), plan
+
+    def _compiled(
+        self, statement: statements.CreateQuery, transaction: Transaction, query: Query, plan: Node
+    ) -> tuple[Query, AddQuery, Kept | None]:
+        """Return the definition of a query, the command that starts it, and what it keeps of the one it replaces."""
+        grid = self._around.choose_grid(transaction, statement.name.text, references_of(statement.select).relations)
         running = transaction.running.get(query.name) if statement.or_replace else None
         if running is not None:
             query, plan = with_state(query, plan, transaction, grid)
         if statement.on_demand is not None:
             check_on_demand(query.qos, statement.option_spans)
         command = command_for(query, plan, transaction.catalog, choose_grid=grid)
-        if early[0]:
-            check_early(query.name, command.graph, early[1])
+        if statement.options.get(EARLY):
+            check_early(query.name, command.graph, statement.option_spans.get(EARLY))
         command = msgspec.structs.replace(command, definition=digest_of(query))
         if query.options.get(LATE_BINDING):
             command = self._bound_late(statement, command, transaction)

@@ -113,6 +113,20 @@ class Transaction:
             self.outcomes.append(lambda: Message(f"{what} created{note}"))
         return True
 
+    def has(self, definition: Definition) -> bool:
+        """Return whether a definition is there as it is written, so that a script that runs again changes nothing."""
+        known = self._known(definition)
+        return known is not None and _as_written(known) == _as_written(definition)
+
+    def goes_on(self, query: Query) -> bool:
+        """Return whether a query is defined and deployed as it is written, and say so: it needs no look at its data."""
+        digest = digest_of(query)
+        deployed = any(known.query == query.name and known.definition == digest for known in self.deployed.added)
+        if not deployed or not self.has(query):
+            return False
+        self.outcomes.append(lambda: Message(f"query {query.name} already exists{self.failure_note(query.name)}"))
+        return True
+
     def _begun(self, stream: Stream, known: Definition | None) -> Stream:
         """Return a new stream without what is left of an earlier one of its name; one that is replaced goes on."""
         if isinstance(known, Stream) and (known.connector, known.schema) == (stream.connector, stream.schema):

@@ -228,3 +228,40 @@ def test_they_leave_it_while_the_session_goes_on(monkeypatch: pytest.MonkeyPatch
             assert len(session.journal.read()) <= len(definitions) + max(5, len(definitions)) + 2
     with open_session() as session:
         assert list(session.catalog) == definitions
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "refresh"),
+    [
+        (None, "", ""),
+        (None, " (k INT, name STRING)", " REFRESH '1 hour'"),
+        ("", "", " REFRESH '1 hour'"),
+        ("k,other\n1,2\n", " (k INT, name STRING)", ""),
+        ("k,name\nx,one\n", " (k INT, name STRING)", " REFRESH '1 hour'"),
+    ],
+)
+def test_a_script_goes_on_whatever_has_become_of_the_files_of_its_tables(
+    content: str | None, columns: str, refresh: str, tmp_path: Path
+) -> None:
+    names, rows = tmp_path / "names.csv", tmp_path / "rows.csv"
+    names.write_text("k,name\n1,one\n")
+    rows.write_text("k,v\n2,2\n")
+    script = f"""CREATE STREAM s (k INT, v INT) FROM MEMORY;
+    CREATE STREAM inferred FROM FILES (path '{rows}');
+    CREATE TABLE names{columns} FROM FILES (path '{names}'){refresh};
+    CREATE QUERY joined AS SELECT s.k, n.name FROM s LEFT JOIN names AS n ON s.k = n.k INTO MEMORY;
+    CREATE SINK sink INTO MEMORY; INSERT INTO sink SELECT k FROM s WHERE k IN (SELECT k FROM names);
+    """
+    with Session(tmp_path / "state", host="local") as session:
+        session.execute(script)
+    rows.unlink()
+    if content is None:
+        names.unlink()
+    else:
+        names.write_text(content)
+    with Session(tmp_path / "state", host="local") as session:
+        assert session.execute(script)[-1] == Message("query into_sink already exists")
+        session.push("s", [{"k": 1, "v": 1}])
+        session.drain(60)
+        assert session.results("joined") == [{"k": 1, "name": "one"}]
+        assert session.results("into_sink") == [{"k": 1}]
