@@ -90,7 +90,9 @@ CREATE QUERY merged AS SELECT * FROM log UNION ALL SELECT at, k, v + 100 AS v, c
 def test_disorder_and_the_cut_of_micro_batches_do_not_change_a_table(cut: int, buckets: int) -> None:
     draw, start = random.Random(5), dt.datetime(2026, 1, 1)  # noqa: DTZ001
     seconds = [max(0, n - draw.randrange(15)) for n in range(60)]
-    rows: list[dict[str, Any]] = [{"at": start + dt.timedelta(seconds=at), "k": n % 5, "v": n} for n, at in enumerate(seconds)]
+    rows: list[dict[str, Any]] = [
+        {"at": start + dt.timedelta(seconds=at), "k": n % 5, "v": n} for n, at in enumerate(seconds)
+    ]
     kinds = [draw.choice(["insert", "update_after", "update_before", "delete"]) for _ in rows]
     with Session(host="local", buckets=buckets) as session:
         session.execute(IN_ORDER)
