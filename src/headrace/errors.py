@@ -48,6 +48,12 @@ class HeadraceError(Exception):
         return "\n".join(lines)
 
 
+def found_in(error: object) -> str:
+    """Return what Polars found instead of a value of a column, without its advice and its own names of types."""
+    line = str(error).partition("\n")[0]
+    return line.rpartition("; found ")[2]
+
+
 @contextmanager
 def pointing_at(span: Span) -> Iterator[None]:
     """Let an error in the text that points nowhere point at this place."""

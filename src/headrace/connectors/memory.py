@@ -21,6 +21,7 @@ from headrace.model.page import Page
 from headrace.model.schema import Field, Schema
 from headrace.model.types import DecimalType, is_nested
 
+_FIT = "convert the value, or declare the column as another type; None is NULL"
 #: What is pushed: rows, or a table.
 Pushed: TypeAlias = Sequence[Mapping[str, Any]] | pl.DataFrame
 
@@ -81,12 +82,15 @@ def _of_table(stream: Stream, table: pl.DataFrame) -> pl.DataFrame:
         if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
             column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         if not can_convert(column.dtype, field.type) or (field.type.is_numeric and column.dtype == pl.String):
-            raise SourceFault(f"column {field.name} is {column.dtype}, which is no {field.type.value}")
+            raise SourceFault(
+                f"column {field.name} is {column.dtype}, which is no {field.type.value}",
+                hint="convert the column, or declare it as the type that it has",
+            )
         after = convert(column, field.type)
         wrong = failures(column, after)
         if wrong.any():
             row = int(wrong.arg_true()[0])
-            raise SourceFault(f"row {row}: {reason(column[row], field.name, field.type)}")
+            raise SourceFault(f"row {row}: {reason(column[row], field.name, field.type)}", hint=_FIT)
         converted.append(after.alias(field.name))
     return pl.DataFrame(converted)
 
@@ -156,7 +160,7 @@ def _column(field: Field, values: list[Any]) -> pl.Series:
     # Mixed or foreign values (text for timestamps, whole floats for integers): one by one, so that the message can name
     # the row.
     done: list[Any] = []
-    for number, value in enumerate(plain):
+    for number, value in enumerate(map(_of_library, plain)):
         try:
             column = pl.Series(field.name, [value])
             fits = can_convert(column.dtype, field.type) and not (field.type.is_numeric and isinstance(value, str))
@@ -164,7 +168,7 @@ def _column(field: Field, values: list[Any]) -> pl.Series:
         except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
             after = None
         if after is None or failures(column, after)[0]:
-            raise SourceFault(f"row {number}: {reason(values[number], field.name, field.type)}")
+            raise SourceFault(f"row {number}: {reason(values[number], field.name, field.type)}", hint=_FIT)
         done.append(after[0])
     return pl.Series(field.name, done, dtype=field.type.polars)
 
@@ -173,7 +177,7 @@ def _decimals(field: Field, type_: DecimalType, values: list[Any]) -> pl.Series:
     column = decimals(values, type_)
     for number, (value, after) in enumerate(zip(values, column.to_list(), strict=True)):
         if value is not None and after is None:
-            raise SourceFault(f"row {number}: {reason(value, field.name, type_)}")
+            raise SourceFault(f"row {number}: {reason(value, field.name, type_)}", hint=_FIT)
     return column.rename(field.name)
 
 
@@ -183,7 +187,7 @@ def _nested(field: Field, values: list[Any]) -> pl.Series:
         try:
             done.append(shaped(value, field.type))
         except (ValueError, OverflowError) as error:
-            raise SourceFault(f"row {number}: column {field.name}: {error}") from error
+            raise SourceFault(f"row {number}: column {field.name}: {error}", hint=_FIT) from error
     return pl.Series(field.name, done, dtype=field.type.polars)
 
 
@@ -191,3 +195,17 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
     return value
+
+
+def _of_library(value: Any) -> Any:
+    """Return a scalar of pandas or numpy as Python has it; what is missing there is None."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] not in ("numpy", "pandas"):
+        return value
+    match kind.__name__:
+        case "NaTType" | "NAType":
+            return None
+        case "datetime64" | "timedelta64":
+            return value.astype(f"{kind.__name__}[us]").item()
+        case _:
+            return value

@@ -44,6 +44,7 @@ from headrace.engine.statistics import SentStatistics, Statistics, greatest
 from headrace.errors import HeadraceError, HostFault, OwnerFault, SinkFault
 from headrace.graph.graph import VertexId
 from headrace.model.page import Page
+from headrace.model.python_target import RAISED
 from headrace.model.schema import Schema
 from headrace.model.streams import exchange_of
 from headrace.model.time import BEGIN, END
@@ -322,7 +323,7 @@ class Delivery:
             pages = failed.accepted(_SUBSCRIBER, result.pages)
             try:
                 subscriber(batch, pages)
-            except Exception:
+            except RAISED:  # the user's code may raise anything
                 self._failed_subscribers[result.query] += 1
                 _LOG.exception("a subscriber of %s raised; the deployment goes on", result.query)
 

@@ -9,6 +9,9 @@ from headrace.errors import HeadraceError, OperatorFault
 from headrace.graph.graph import Graph, VertexId
 from headrace.graph.naming import Names
 
+#: What Polars adds to an error of a function that it calls: its own form of the expression.
+_CONTEXT = "\n\nThis error occurred"
+
 
 def operator_fault(error: BaseException, vertex: VertexId, graph: Graph) -> HeadraceError | None:
     """Return the error of an operator as a fault that names it.
@@ -16,11 +19,14 @@ def operator_fault(error: BaseException, vertex: VertexId, graph: Graph) -> Head
     None if the operator cannot help it: memory is used up, or the process is interrupted.
     """
     if isinstance(error, HeadraceError):
+        error.message = error.message.partition(_CONTEXT)[0]
         error.vertex = error.vertex or vertex
         return error
     if isinstance(error, MemoryError) or not (isinstance(error, Exception) or _is_panic(error)):
         return None
-    fault = OperatorFault(f"operator '{Names(graph)[vertex]}' failed: {type(error).__name__}: {error}")
+    fault = OperatorFault(
+        f"operator '{Names(graph)[vertex]}' failed: {type(error).__name__}: {str(error).partition(_CONTEXT)[0]}"
+    )
     fault.vertex = vertex
     return fault
 

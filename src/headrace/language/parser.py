@@ -66,6 +66,9 @@ def parse(text: str) -> list[Statement]:
     An error's span counts from the start of the whole text; the spans inside a statement from the start of the
     statement's own text.
     """
+    if not isinstance(text, str):
+        hint = "give the statements themselves; those of a file are Path(file).read_text()"
+        raise SyntaxFault(f"statements are a text, and not a {type(text).__name__}", hint=hint)
     try:
         return [_statement(text[start:end], start) for start, end in _cut(text)]
     except HeadraceError as error:

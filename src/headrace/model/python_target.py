@@ -17,6 +17,8 @@ from headrace.errors import HeadraceError
 from headrace.model.allowed_python import allowed, how_to_allow
 
 PREFIX = "python:"
+#: What code of users may raise; sys.exit() ends neither the queries nor the process that runs them.
+RAISED = (Exception, SystemExit)
 
 
 def is_python_target(text: str) -> bool:
@@ -67,7 +69,7 @@ class PythonTarget:
         importlib.invalidate_caches()  # the file may be new
         try:
             loaded: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name)
-        except Exception as cause:  # importing runs the user's code, which may raise anything
+        except RAISED as cause:  # importing runs the user's code, which may raise anything
             fault = error(f"cannot load {what} '{self}': {type(cause).__name__}: {cause}", hint=hint)
             fault.lacks_code = True
             raise fault from cause

@@ -8,11 +8,15 @@ from typing import Any
 
 from headrace.errors import SourceFault
 
+_ROWS = "push a list of dictionaries, tuples or data classes, or a table of Polars, Arrow or pandas"
+
 
 def mappings(rows: Iterable[Any], columns: Callable[[], Sequence[str]]) -> list[Mapping[str, Any]]:
     """Return rows by column; `columns` gives the names for values without any, which are in the order of the stream."""
     if isinstance(rows, Mapping):
         raise SourceFault("one row alone is pushed", hint="push a list of rows: [row]")
+    if not isinstance(rows, Iterable):
+        raise SourceFault(f"{_kind(rows)} is pushed, which has no rows", hint=_ROWS)
     return [_mapping(number, row, columns) for number, row in enumerate(rows)]
 
 
@@ -31,7 +35,9 @@ def _mapping(number: int, row: Any, columns: Callable[[], Sequence[str]]) -> Map
                     hint=f"give values for {', '.join(names)}, or a dictionary",
                 )
         return dict(zip(names, row, strict=True))
-    raise SourceFault(
-        f"row {number} is a {type(row).__name__}, which has no columns",
-        hint="push dictionaries, tuples, data classes, or a table of Polars, Arrow or pandas",
-    )
+    raise SourceFault(f"row {number} is {_kind(row)}, which has no columns", hint=_ROWS)
+
+
+def _kind(value: object) -> str:
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"

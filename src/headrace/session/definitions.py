@@ -128,7 +128,8 @@ def create_function(statement: statements.CreateFunction, transaction: Transacti
             f"{statement.name.text!r} is a function of Headrace", span=statement.name.span, hint="choose another name"
         )
     function = define_function(statement)
-    check_function(function_name(function.style, function.target), statement.name.span)
+    called = function_name(function.style, function.target)
+    check_function(called, statement.name.span, arguments=len(function.args))
     transaction.define(function, statement, f"function {statement.name.text}")
 
 

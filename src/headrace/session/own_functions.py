@@ -35,6 +35,12 @@ def create_function_text(
             f"workers cannot import the function {own or code!r}",
             hint="define it with def at the top of a module beside the program, and import it from there",
         )
+    if isinstance(args, str) or vectorized not in (None, "polars", "arrow"):
+        wrong = f"args is the text {args!r}" if isinstance(args, str) else f"vectorized is {vectorized!r}"
+        raise NameFault(
+            f"the function {own} cannot be declared: {wrong}",
+            hint="args is a list of types, args=['INT', 'STRING'], and vectorized is 'polars' or 'arrow'",
+        )
     if args is None or returns is None:
         types = _annotated(code, own)
         args, returns = args or types[:-1], returns or types[-1]
@@ -47,7 +53,13 @@ def create_function_text(
 
 def _annotated(code: Callable[..., Any], own: str) -> list[str]:
     """Return the types of the arguments and of the result, from annotations; `int | None` is an int."""
-    hints = typing.get_type_hints(code)
+    try:
+        hints = typing.get_type_hints(code)
+    except Exception as error:  # annotations that are text are evaluated
+        raise NameFault(
+            f"the annotations of the function {own} cannot be read: {error}",
+            hint=f"correct them, or write session.function({own}, args=['INT'], returns='STRING')",
+        ) from error
     result = hints.pop("return", None)
     types: list[str] = []
     for hint in (*hints.values(), result):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 from msgspec import Struct
 
 from headrace.catalog.definitions import Stream
@@ -47,9 +51,27 @@ def check_aggregate(name: str, span: Span | None = None) -> None:
         raise fault from error
 
 
-def check_function(name: str, span: Span | None = None) -> None:
-    """Raise if a user's scalar function cannot be loaded."""
-    _load(parse_function(name)[1], "the function", span)
+def check_function(name: str, span: Span | None = None, *, arguments: int | None = None) -> None:
+    """Raise if a user's scalar function cannot be loaded, or cannot be called with so many arguments."""
+    target = parse_function(name)[1]
+    code = _load(target, "the function", span)
+    if inspect.iscoroutinefunction(code) or inspect.isgeneratorfunction(code) or inspect.isasyncgenfunction(code):
+        raise NameFault(
+            f"the function '{target}' is async or a generator", span=span, hint="return the value from a plain function"
+        )
+    if arguments is None:
+        return
+    try:
+        inspect.signature(code).bind(*[None] * arguments)
+    except ValueError:
+        return  # some functions of C do not say what they take
+    except TypeError as error:
+        raise NameFault(
+            f"the function '{target}' cannot be called with {arguments} argument{'' if arguments == 1 else 's'}: "
+            f"{error}",
+            span=span,
+            hint="name the type of each argument: CREATE FUNCTION name(INT, STRING) RETURNS ...",
+        ) from error
 
 
 def check_format(stream: Stream, span: Span | None = None) -> None:
@@ -61,9 +83,9 @@ def check_format(stream: Stream, span: Span | None = None) -> None:
     _load(target, "the format", span)
 
 
-def _load(target: PythonTarget, what: str, span: Span | None = None) -> None:
+def _load(target: PythonTarget, what: str, span: Span | None = None) -> Callable[..., Any]:
     try:
-        target.load(what, error=NameFault, hint=search_hint())
+        return target.load(what, error=NameFault, hint=search_hint())
     except NameFault as error:
         error.span = span
         raise

@@ -33,11 +33,12 @@ from headrace.hosts.local import LocalDeployment
 from headrace.hosts.spark.starting.launch import Launch, launch_of
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateStream, Describe, Explain, ExplainReplace, Select, Show, Statement
-from headrace.model.allowed_python import allow
 from headrace.model.page import Page
 from headrace.model.time import SECOND, format_instant
+from headrace.session.arguments import allow_modules, check_arguments, check_callable, check_choice, named
 from headrace.session.data import Form, Rows, columns_or_rows, in_form
 from headrace.session.forecast import Stated, declared_rate, forecast_together
+from headrace.session.life import Life, check_process
 from headrace.session.listings.show import COUNTS
 from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.own_functions import create_function_text
@@ -61,7 +62,12 @@ from headrace.worker.ingest import PAGE_TUPLES
 INTERVAL, HDFS_INTERVAL, STORE_INTERVAL = 0.05, 0.5, 2.0
 #: Seconds between two looks of an iterator for results.
 _FOLLOWED_EVERY = 0.05
+_DRAINED = "this checkpoint has been drained: its streams are closed"
+_NEW_RUN = "use a new --checkpoint for a new run"
+_NOT_STARTED = "the queries of the checkpoint have not been started"
+_START = "call start() first"
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
+PageReader: TypeAlias = Callable[[int, Sequence[Page]], None]
 
 
 class Session:
@@ -109,18 +115,10 @@ class Session:
         restart: bool = True,
         live: bool = False,
     ) -> None:
+        check_process()
         launch = launch_of(spark, master, conf, executors)
-        if host != "spark" and not launch.is_default:
-            raise HostFault(
-                "spark, master, conf and executors are for the host 'spark'",
-                hint="leave them out, or leave the host out",
-            )
-        if live and host != "local":
-            raise HostFault("live is for the host 'local'", hint="leave it out: Spark always runs in the background")
-        try:
-            allow(python_modules)
-        except ValueError as error:
-            raise HostFault(f"python_modules: {error}") from error
+        check_arguments(checkpoint, host, launch, buckets, limit, page, interval, live)
+        allow_modules(python_modules)
         self._temporary = checkpoint is None
         self.directory = (
             temporary_checkpoint() if checkpoint is None else resolved(location(str(checkpoint), is_data=False))
@@ -152,6 +150,7 @@ class Session:
         )
         self.deployment.delivery.reactions.switch = self._turn
         self._pushes = KeyedPushes(self.directory)
+        self._life = Life()
         self._started = False
         self._deployments = Deployments(self.directory)
         self._statements = Statements(self.deployment, self._deployments)
@@ -163,6 +162,7 @@ class Session:
         The queries of the checkpoint start, or continue, with the first statement that does more than read; if `start`
         is False they wait for `start()`.
         """
+        self._life.check()
         statements = parse(text)
         is_reading = all(map(self._is_reading, statements))
         if not is_reading:
@@ -241,16 +241,18 @@ class Session:
         With a `key`, rows that were pushed under it within a day are not added again, also after a crash: then how many
         they were is returned, else None.
         """
-        definition = self.catalog.find(stream)
+        definition = self.catalog.find(str(stream))
         if not isinstance(definition, Stream) or definition.connector.kind != "MEMORY":
             hint = "only streams created with FROM MEMORY take pushed rows"
             raise NameFault(f"{stream!r} is not a MEMORY stream", hint=hint)
         pushed = columns_or_rows(rows, definition.schema)
         self._own()
+        if self._running().draining:
+            raise HostFault(_DRAINED, hint=_NEW_RUN)
         if not key:
             push(definition, self.directory, pushed)
             return None
-        return self._pushes.push(definition, pushed, key, int(time.time()))
+        return self._pushes.push(definition, pushed, str(key), int(time.time()))
 
     @overload
     def results(self, query: str, form: Literal["rows"] = "rows") -> list[dict[str, Any]]: ...
@@ -260,17 +262,25 @@ class Session:
     def results(self, query: str, form: Literal["arrow", "pandas"]) -> Any: ...
     def results(self, query: str, form: Form = "rows") -> Any:
         """Return what a query with a MEMORY sink has delivered so far: dictionaries, or a table of another library."""
-        for sink in self.deployment.delivery.sinks.get(query, []):
+        check_choice("the form", form, Form)
+        sinks = self.deployment.delivery.sinks
+        name = query if query in sinks else self._query_named(query)
+        for sink in sinks.get(name, []):
             if isinstance(sink, MemorySink):
                 return in_form(sink.frame(), form)
-        raise NameFault(f"no running query {query!r} with a MEMORY sink", hint="create it with INTO MEMORY")
+        if (reason := self.failed().get(name)) is not None:
+            raise HostFault(f"query {name} has failed: {reason}", hint=f"START QUERY {name} runs it again")
+        if not self._started:
+            raise HostFault(f"query {name} has no results here: {_NOT_STARTED}", hint=_START)
+        hint = "write INTO MEMORY at its end; subscribe, follow and for_each_batch need no sink"
+        raise NameFault(f"query {name} has no MEMORY sink", hint=hint)
 
     def partials(self, query: str) -> list[dict[str, Any]]:
         """Return what the last DEMAND of a query gave: rows as they were then, flagged `partial`.
 
         Final ones come later.
         """
-        return self._statements.demands.partials(query)
+        return self._statements.demands.partials(self._query_named(query))
 
     def subscribe(self, query: str, take: Subscriber) -> None:
         """Call `take(batch, rows)` with each micro-batch's results of a query, from a background thread.
@@ -281,9 +291,7 @@ class Session:
         def pass_on(batch: int, pages: Sequence[Page]) -> None:
             take(batch, [row for page in pages for row in page.visible().iter_rows(named=True)])
 
-        self._own()
-        subscribe_to(self.directory, query)
-        self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
+        self._subscribe(query, take, pass_on)
 
     def for_each_batch(self, query: str, function: Callable[[pl.DataFrame, int], Any]) -> None:
         """Call `function(table, batch)` with the results of each micro-batch of a query that has any, as Spark does.
@@ -292,11 +300,10 @@ class Session:
         """
 
         def pass_on(batch: int, pages: Sequence[Page]) -> None:
-            function(pl.concat([page.visible() for page in pages]), batch)
+            if any(map(len, pages)):
+                function(pl.concat([page.visible() for page in pages]), batch)
 
-        self._own()
-        subscribe_to(self.directory, query)
-        self.deployment.delivery.subscribers.setdefault(query, []).append(pass_on)
+        self._subscribe(query, function, pass_on)
 
     def follow(self, query: str, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """Return the results of a query as they come, from now on, until the queries end or the seconds have passed.
@@ -345,6 +352,7 @@ class Session:
 
         A session that continues a checkpoint registers its functions again, before it starts.
         """
+        check_callable(function)
         self.deployment.delivery.reactions.functions[name] = function
 
     def function(
@@ -475,10 +483,19 @@ class Session:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until the deployment ends (True) or `timeout` seconds pass (False); raises if it failed."""
+        if self._life.is_over:
+            return True
+        if not self._started and self._running().known:
+            raise HostFault(_NOT_STARTED, hint=_START)
         return self.deployment.wait(timeout)
 
     def stop(self) -> None:
-        """Finish the running micro-batch and stop; a session on the same checkpoint continues from here."""
+        """Finish the running micro-batch and stop; a new session on the same checkpoint continues from here.
+
+        Results of queries with a MEMORY sink and statistics can still be read.
+        """
+        if self._life.is_over or not self._life.is_here:
+            return
         try:
             if self._started:
                 self._started = False
@@ -486,6 +503,7 @@ class Session:
             else:
                 self.deployment.delivery.reactions.outbox.close()
         finally:
+            self._life.is_over = True
             end_mirror(self.directory)
             self._ownership.release()
             if self._temporary:
@@ -518,8 +536,24 @@ class Session:
         else:
             self.deployment.delivery.reactions.start()
 
+    def _subscribe(self, query: str, function: object, pass_on: PageReader) -> None:
+        """Call `pass_on` with each micro-batch's results of a query."""
+        check_callable(function)
+        self._own()
+        name = self._query_named(query)
+        subscribe_to(self.directory, name)
+        self.deployment.delivery.subscribers.setdefault(name, []).append(pass_on)
+
+    def _query_named(self, name: str) -> str:
+        """Return the name of a query or rule as it was written when it was created; case does not matter."""
+        running = self._running()
+        known = [query.name for query in self.catalog.queries()] + [rule.name for rule in self.catalog.rules()]
+        known += [failed.query for failed in running.failed] + [query.query for query in running.known]
+        return named(name, known)
+
     def _own(self) -> None:
         """Become the owner of the checkpoint; the last owner may have changed it since this session began."""
+        self._life.check()
         if self._ownership.take():
             mirror(self.directory)
             forget_subscriptions(self.directory)
@@ -592,8 +626,7 @@ class Session:
     def _commit(self, transaction: Transaction) -> None:
         """Let the statements of a transaction take effect, now and after every restart."""
         if self._running().draining and any(isinstance(command, AddQuery) for command in transaction.commands):
-            hint = "use a new --checkpoint for a new run"
-            raise HostFault("this checkpoint has been drained: its streams are closed", hint=hint)
+            raise HostFault(_DRAINED, hint=_NEW_RUN)
         if transaction.entries or transaction.commands:
             write_format(self.directory)
             raise_format(self.directory)

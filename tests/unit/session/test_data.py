@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from headrace.errors import HeadraceError, NameFault
+from headrace.errors import HeadraceError, NameFault, SourceFault
 from headrace.session import Session
 
 pd: Any = importlib.import_module("pandas")
@@ -75,7 +75,7 @@ def test_a_named_tuple_names_its_columns_and_others_are_null(session: Session) -
     ("rows", "says"),
     [
         ([(AT, 1)], "row 0 has 2 values, and the stream has 3 columns"),
-        ([BID, 7], "row 1 is a int, which has no columns"),
+        ([BID, 7], "row 1 is an int, which has no columns"),
         ({"at": AT, "item": 1}, "one row alone is pushed"),
         (pl.DataFrame({"at": [AT], "itm": [1]}), "stream bids has no column 'itm'"),
         (pl.DataFrame({"at": [AT], "item": ["one"]}), "column item is String, which is no INT"),
@@ -132,3 +132,48 @@ def test_a_function_gets_the_table_of_each_micro_batch(session: Session) -> None
     session.push("bids", [BID])
     session.drain()
     assert [table["item"].to_list() for table in tables] == [[1]]
+
+
+def test_a_column_of_the_index_of_pandas_is_taken(session: Session) -> None:
+    session.push("bids", pd.DataFrame([BID]).set_index("at"))
+    session.drain()
+    assert session.results("all_bids") == [BID]
+
+
+def test_what_is_missing_in_pandas_is_null_and_scalars_of_numpy_are_values(session: Session) -> None:
+    np: Any = importlib.import_module("numpy")
+    session.push("bids", [{"at": np.datetime64("2026-01-01T12:00"), "item": pd.NA, "price": np.float32(9.5)}])
+    session.push("bids", [{"at": AT, "item": pd.NaT}, {"at": pd.Timestamp(AT), "item": 1}])
+    session.drain()
+    assert [(row["at"], row["item"]) for row in session.results("all_bids")] == [(AT, None), (AT, None), (AT, 1)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        None,
+        7,
+        pa.table([pa.array([1]), pa.array([2])], names=["item", "item"]),
+        pa.chunked_array([[1, 2]]),
+        pd.DataFrame([[1, 2]], columns=["item", "item"]),
+        pd.DataFrame({"item": ["one", 2]}),
+        pd.DataFrame({"item": [object()]}),
+        pd.DataFrame({"price": [1j]}),
+    ],
+)
+def test_what_is_no_table_is_refused_with_a_hint(rows: Any, session: Session) -> None:
+    with pytest.raises(SourceFault) as refused:
+        session.push("bids", rows)
+    assert refused.value.hint
+    session.drain()
+    assert session.results("all_bids") == []
+
+
+def test_a_batch_without_results_is_not_given_to_a_function(session: Session) -> None:
+    given: list[int] = []
+    session.for_each_batch("all_bids", lambda table, batch: given.append(table.height))
+    session.push("bids", [BID])
+    session.wait(0.1)
+    session.drain()
+    assert given == [1]
+    assert session.statistics().queries["all_bids"].subscriber_errors == 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from headrace.session import Session
 STREAM = "CREATE STREAM s (at TIMESTAMP, k INT, v DOUBLE) TIMESTAMP BY at FROM MEMORY"
 ROWS = [{"at": f"1970-01-01 00:00:0{i}", "k": i if i != 2 else None, "v": i / 2} for i in range(4)]
 CODE = """
+import datetime
 import polars as pl
 import pyarrow as pa
 
@@ -31,6 +34,27 @@ def text(x: int) -> str:
 
 def bad(x: int) -> int:
     raise ValueError(f"no {x}")
+
+def leave(x: int) -> int:
+    raise SystemExit(3)
+
+def texts(x: pl.Series) -> pl.Series:
+    return x.cast(pl.String)
+
+def zoned(x: datetime.datetime) -> datetime.datetime:
+    return x.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+
+def two(x: int, y: int) -> int:
+    return x
+
+async def later(x: int) -> int:
+    return x
+
+def several(x: int):
+    yield x
+
+def odd(x: "Nothing") -> int:
+    return x
 
 def arrows(x: pa.Array) -> pa.Array:
     return pa.compute.divide(pa.compute.cast(x, pa.float64()), 2)
@@ -85,16 +109,51 @@ def test_a_function_of_a_program_is_declared_by_its_annotations() -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("bad' ", "'own_code:bad' failed: ValueError: no 0"),
-        ("text'", "gave a value that is no Int32"),
+        ("bad' ", "'own_code:bad' failed: ValueError: no 0$"),
+        ("text'", r'gave a value that is no INT: value of type String: "text"$'),
         ("short' VECTORIZED", "gave 1 values for 4 rows"),
+        ("halves' VECTORIZED", r"gave a value that is no INT: 0.5$"),
+        ("texts' VECTORIZED", r"gave a value that is no INT: '0'$"),
+        ("leave'", "'own_code:leave' failed: SystemExit: 3$"),
     ],
 )
 def test_what_a_function_does_wrong_is_told_with_its_name(function: str, message: str) -> None:
     with Session(host="local") as session:
         session.execute(f"{STREAM}; CREATE FUNCTION f(INT) RETURNS INT FROM PYTHON 'own_code:{function}")
-        with pytest.raises(OperatorFault, match=message):
+        with pytest.raises(OperatorFault) as failed:
             run(session, "f(k)")
+        assert re.search(message, failed.value.message)
+
+
+def test_a_module_that_ends_the_process_when_it_is_imported_cannot_be_loaded(module: Path) -> None:
+    module.write_text("import sys; sys.exit(3)")
+    with Session(host="local") as session, pytest.raises(NameFault, match=r"cannot load .* SystemExit: 3"):
+        session.execute("CREATE FUNCTION f(INT) RETURNS INT FROM PYTHON 'own_code:half'")
+
+
+def test_a_time_with_a_zone_is_one_in_utc() -> None:
+    with Session(host="local") as session:
+        session.execute(f"{STREAM}; CREATE FUNCTION f(TIMESTAMP) RETURNS TIMESTAMP FROM PYTHON 'own_code:zoned'")
+        assert run(session, "hour(f(at))") == [22, 22, 22, 22]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [("two", "cannot be called with 1 argument"), ("later", "is async"), ("several", "is async or a generator")],
+)
+def test_a_function_that_cannot_be_called_is_refused_at_once(function: str, message: str) -> None:
+    with Session(host="local") as session, pytest.raises(NameFault, match=message) as refused:
+        session.execute(f"CREATE FUNCTION f(INT) RETURNS INT FROM PYTHON 'own_code:{function}'")
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize("wrong", [{"args": "INT", "returns": "INT"}, {"vectorized": "numpy"}, {}])
+def test_a_declaration_that_cannot_be_read_is_refused_with_a_hint(wrong: dict[str, Any]) -> None:
+    import own_code
+
+    with Session(host="local") as session, pytest.raises(NameFault) as refused:
+        session.function(own_code.half if wrong else own_code.odd, **wrong)
+    assert refused.value.hint
 
 
 def test_a_function_can_be_replaced_and_dropped_when_no_query_calls_it() -> None:

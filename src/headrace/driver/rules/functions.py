@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.errors import NameFault
-from headrace.model.python_target import PythonTarget
+from headrace.model.python_target import RAISED, PythonTarget
 
 #: So many calls of one action may hang before no further one is started.
 _HANGING = 4
@@ -64,14 +64,14 @@ class Limited:
         if not self._threads:
             try:
                 function()
-            except Exception as error:  # the user's code may raise anything
+            except RAISED as error:  # the user's code may raise anything
                 return reason(error)
             return None
 
         def run() -> None:
             try:
                 function()
-            except Exception as error:  # the user's code may raise anything
+            except BaseException as error:  # the user's code may raise anything, and only this thread is its own
                 failure.append(reason(error))
 
         thread = threading.Thread(target=run, name=f"action {name}", daemon=True)

@@ -14,26 +14,27 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from headrace.errors import OperatorFault
+from headrace.errors import OperatorFault, found_in
 from headrace.model.expressions.expression import Call
 from headrace.model.python_function import Style, parse_function
+from headrace.model.python_target import RAISED
+from headrace.model.types import DataType
 
 _HINT = "the module must be importable on every worker"
 
 
 def compile_call(call: Call, args: Sequence[pl.Expr]) -> pl.Expr:
     """Return the column expression of a call."""
-    dtype = call.type.polars
     names = [f"a{i}" for i in range(len(args))]
 
     def run(columns: pl.Series) -> pl.Series:
-        return apply(call.function, [columns.struct.field(name) for name in names], dtype)
+        return apply(call.function, [columns.struct.field(name) for name in names], call.type)
 
     fields = pl.struct([arg.alias(name) for arg, name in zip(args, names, strict=True)])
-    return fields.map_batches(run, return_dtype=dtype, is_elementwise=True)
+    return fields.map_batches(run, return_dtype=call.type.polars, is_elementwise=True)
 
 
-def apply(function: str, args: Sequence[pl.Series], dtype: pl.DataType) -> pl.Series:
+def apply(function: str, args: Sequence[pl.Series], type_: DataType) -> pl.Series:
     """Call a user's function for all rows of its arguments."""
     style, code = load(function)
     shown = str(parse_function(function)[1])
@@ -44,16 +45,15 @@ def apply(function: str, args: Sequence[pl.Series], dtype: pl.DataType) -> pl.Se
         values = _CALLS[style](code, args, known)
     except OperatorFault:
         raise
-    except Exception as error:  # the user's code may raise anything
+    except RAISED as error:  # the user's code may raise anything
         raise OperatorFault(
             f"the function '{shown}' failed: {type(error).__name__}: {error}", hint="see the function's own code"
         ) from error
     try:
-        column = values if isinstance(values, pl.Series) else pl.Series(values, dtype=dtype)
-        result = column.cast(dtype)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
+        result = _column(values, type_)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         raise OperatorFault(
-            f"the function '{shown}' gave a value that is no {dtype}: {error}",
+            f"the function '{shown}' gave a value that is no {type_.value}: {found_in(error)}",
             hint="return a value of the declared type, or None",
         ) from error
     if len(result) != len(args[0]):
@@ -69,6 +69,17 @@ def load(function: str) -> tuple[Style, Callable[..., Any]]:
     """Import a user's function."""
     style, target = parse_function(function)
     return style, target.load("the function", error=OperatorFault, hint=_HINT)
+
+
+def _column(values: list[Any] | pl.Series, type_: DataType) -> pl.Series:
+    """Return values as a column of the declared type; a fraction is not cut off to fit an integer."""
+    if not isinstance(values, pl.Series):
+        return pl.Series(values, dtype=type_.polars).cast(type_.polars)  # from a time with a zone
+    if type_.is_integer and not values.dtype.is_integer():
+        wrong = values.filter(values != values.floor()) if values.dtype.is_numeric() else values.drop_nulls()
+        if len(wrong):
+            raise TypeError(repr(wrong[0]))
+    return values.cast(type_.polars)
 
 
 def _by_row(code: Callable[..., Any], args: Sequence[pl.Series], known: pl.Series) -> list[Any]:

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from msgspec import UNSET, Struct, UnsetType
 
-from headrace.errors import OperatorFault
-from headrace.model.python_target import PythonTarget
+from headrace.errors import OperatorFault, found_in
+from headrace.model.python_target import RAISED, PythonTarget
 from headrace.model.schema import Schema
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.expressions.lookup import candidates
@@ -97,7 +97,7 @@ class _Function:
         try:
             column = pl.Series("__value", values, dtype=dtype)
         except (TypeError, OverflowError, pl.exceptions.PolarsError) as error:
-            wrong = f"{self._target} gave a value that is no {dtype}: {str(error).splitlines()[0]}"
+            wrong = f"{self._target} gave a value that is no {dtype}: {found_in(error)}"
             raise OperatorFault(wrong, hint="return a value of the column's type, or None") from error
         joined = known.join(distinct.with_columns(column), on=names, how="left", maintain_order="left")
         empty = pl.Series([None], dtype=dtype).new_from_index(0, frame.height)
@@ -106,7 +106,7 @@ class _Function:
     def _call(self, key: tuple[Any, ...]) -> Any:
         try:
             return self._function(*key)
-        except Exception as error:  # the user's code may raise anything
+        except RAISED as error:  # the user's code may raise anything
             raise OperatorFault(
                 f"{self._target} failed for {key}: {type(error).__name__}: {error}", hint="see the function's own code"
             ) from error

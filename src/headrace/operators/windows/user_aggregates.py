@@ -16,8 +16,8 @@ from typing import Any, Protocol, cast
 import msgspec
 import polars as pl
 
-from headrace.errors import OperatorFault
-from headrace.model.python_target import PythonTarget
+from headrace.errors import OperatorFault, found_in
+from headrace.model.python_target import RAISED, PythonTarget
 
 
 class Definition(Protocol):
@@ -53,7 +53,8 @@ class UserAggregate:
         try:
             return pl.Series(states.name, values, dtype=dtype)
         except (TypeError, pl.exceptions.PolarsError) as error:
-            raise OperatorFault(f"{self.name}: finish() gave a value that is no {dtype}: {error}") from error
+            wrong = f"{self.name}: finish() gave a value that is no {dtype}: {found_in(error)}"
+            raise OperatorFault(wrong, hint="return a value of the declared type, or None") from error
 
     def _states(self, column: pl.Series, work: Callable[[list[Any]], Any]) -> pl.Series:
         states = self._run(work, column.to_list())
@@ -68,7 +69,7 @@ class UserAggregate:
     def _run(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         try:
             return [work(item) for item in items]
-        except Exception as error:  # the user's code may raise anything
+        except RAISED as error:  # the user's code may raise anything
             raise OperatorFault(
                 f"{self.name} failed: {type(error).__name__}: {error}", hint="see the class's own code"
             ) from error
@@ -80,7 +81,7 @@ def load(name: str) -> UserAggregate:
     class_ = PythonTarget.parse_prefixed(name).load("the aggregate", error=OperatorFault, hint=hint)
     try:
         made = class_()
-    except Exception as error:  # the user's code may raise anything
+    except RAISED as error:  # the user's code may raise anything
         fault = OperatorFault(
             f"cannot make the aggregate {name!r}: {type(error).__name__}: {error}",
             hint="its class must have a constructor without arguments",

@@ -64,7 +64,9 @@ def launch_of(
     executors: int | None = None,
 ) -> Launch:
     """Return which Spark to use, with settings as Python values."""
-    return Launch(spark, master, {name: _text(value) for name, value in (conf or {}).items()}, executors)
+    if not isinstance(conf, Mapping | None):
+        raise HostFault(f"conf is {conf!r}", hint="give a dictionary: {'spark.executor.memory': '4g'}")
+    return Launch(spark, master, {str(name): _text(value) for name, value in (conf or {}).items()}, executors)
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, str]:
@@ -84,7 +86,7 @@ def parse_settings(texts: Iterable[str]) -> dict[str, str]:
 
 def check_master(master: str) -> None:
     """Raise a HostFault if a text cannot be a master of Spark."""
-    if not is_local(master) and _CLUSTER.fullmatch(master) is None:
+    if not isinstance(master, str) or (not is_local(master) and _CLUSTER.fullmatch(master) is None):
         raise HostFault(f"{master!r} is not a master of Spark", hint=f"masters look like {_MASTERS}")
 
 
