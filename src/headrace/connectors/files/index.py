@@ -10,6 +10,7 @@ import fnmatch
 import glob
 import logging
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable
@@ -106,7 +107,7 @@ class FileIndex:
         self._pattern = pattern
         self._clock = clock
         self._look: _Look | None = None
-        self._directories: list[str] = []
+        self._directories = [directory for directory in [_directory_of(path)] if directory is not None]
         self._entries: list[Entry] = []
         self._known: dict[str, int] = {}  # sizes
         self._ends: list[int] = []  # bytes in each file and in those before it
@@ -287,8 +288,8 @@ class FileIndex:
         self._known[path] = size
 
     def _glance(self) -> _Look | None:
-        """Return the time and the state of the directory and its partitions, if it is a directory."""
-        if is_glob(self._path):
+        """Return the time and the state of all directories that are listed; None if they are not known."""
+        if is_glob(self._path) and not self._directories:
             return None
         now = self._clock()
         try:
@@ -342,7 +343,8 @@ def list_files(path: str, pattern: str = "*") -> list[str]:
 def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
     """Return the same and the directories that were listed: one, its partitions such as `segment=3`, and theirs.
 
-    Names that start with '.' or '_' or end in .tmp, .part or ._COPYING_ are still being written.
+    Those of a glob are known if just the name of the file has wildcards. Names that start with '.' or '_' or end in
+    .tmp, .part or ._COPYING_ are still being written.
     """
     if is_object_url(path):
         return [str(listed.path) for listed in find_objects(path, pattern)], []
@@ -360,6 +362,9 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
     if os.path.isfile(path):
         return [path], []
     if is_glob(path):
+        directory = _directory_of(path)
+        if directory is not None:
+            return _named_in_unicode(_matching(directory, os.path.basename(path))), [directory]
         matches = [
             match
             for match in glob.iglob(path, recursive=True)
@@ -375,6 +380,26 @@ def _named_in_unicode(paths: list[str]) -> list[str]:
         if not is_unicode(path):
             raise SourceFault(f"the name of the file {path!a} is not UTF-8", hint="rename it, or move it away")
     return paths
+
+
+def _directory_of(path: str) -> str | None:
+    """Return the only directory in which files of a glob can be; None if it is no glob, or there may be several."""
+    directory, name = os.path.split(path)
+    return directory if is_glob(name) and name != "**" and not is_glob(directory) else None
+
+
+def _matching(directory: str, name: str) -> list[str]:
+    """Return the finished files of a directory that match a glob; without asking for the state of each."""
+    is_match = re.compile(fnmatch.translate(name)).match
+    try:
+        with os.scandir(directory) as entries:
+            return [
+                entry.path
+                for entry in entries
+                if is_match(entry.name) is not None and is_final(entry.name) and entry.is_file()
+            ]
+    except OSError:  # a glob matches what there is
+        return []
 
 
 def is_glob(path: str) -> bool:

@@ -16,11 +16,12 @@ CHANGED = 1_800_000_000 * 10**9
 class Folder:
     """A watched directory whose time of change is ours to set, and an index that looks at it when we say so."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, by_glob: bool = False) -> None:
         self.now = CHANGED
         self.path = root / "in"
         self.path.mkdir()
-        self.index = FileIndex(root / "files.jsonl", str(self.path), "*.json", clock=lambda: self.now)
+        path = self.path / "?.json" if by_glob else self.path
+        self.index = FileIndex(root / "files.jsonl", str(path), "*.json", clock=lambda: self.now)
 
     def add(self, name: str, changed: int) -> None:
         """A file appears, and the directory claims to have changed then."""
@@ -34,9 +35,9 @@ class Folder:
         return len(self.index)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path)
+@pytest.fixture(params=["folder", "glob"])
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Folder:
+    made = Folder(tmp_path, by_glob=request.param == "glob")
     made.add("a.json", CHANGED)
     return made
 
@@ -70,7 +71,7 @@ def test_a_file_that_a_listing_missed_comes_before_later_ones_that_it_showed(
     shown = [["a", "d"], ["a", "b", "c", "d", "e"], ["a", "b", "c", "d", "e"], ["a", "b", "c", "d", "e"]]
 
     def list_some(path: str, pattern: str) -> tuple[list[str], list[str]]:
-        return [str(folder.path / f"{name}.json") for name in shown.pop(0)], [path]
+        return [str(folder.path / f"{name}.json") for name in shown.pop(0)], [str(folder.path)]
 
     monkeypatch.setattr(index, "find_files", list_some)
     assert folder.found(RACY) == 4
@@ -125,7 +126,9 @@ def test_a_file_whose_name_is_not_utf_8_is_told_and_read_once_it_is_renamed(tmp_
     assert files[0].path == str(tmp_path / "café")
 
 
-def test_a_directory_that_is_gone_is_told(folder: Folder) -> None:
+def test_a_directory_that_is_gone_is_told(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.add("a.json", CHANGED)
     assert folder.found(RACY) == 1
     (folder.path / "a.json").unlink()
     folder.path.rmdir()
