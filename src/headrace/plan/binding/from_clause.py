@@ -13,6 +13,7 @@ from headrace.language.syntax.clauses import (
     FollowingClause,
     MannerClause,
     NowClause,
+    WindowCall,
     WindowClause,
     following_of,
     manner_of,
@@ -50,10 +51,15 @@ class Source:
     where: Expr | None
     streams: tuple[Item, ...]
     has_table: bool
+    window: WindowClause | None = None  # of the results of an interval join
 
     @property
     def clauses(self) -> tuple[WindowClause, ...]:
-        return tuple(item.clause for item in self.streams if item.clause is not None)
+        return (
+            (self.window,)
+            if self.window is not None
+            else tuple(item.clause for item in self.streams if item.clause is not None)
+        )
 
 
 def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Source:
@@ -68,6 +74,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     items = [read_item(from_.this, env), *(read_item(join.this, env) for join in joins)]
     if env.on_tables:
         items = [_at_one_instant(item) for item in items]
+    items, last = _without_joined_window(items, aggregated=aggregated)
     items = _with_window_ends(items, aggregated=aggregated)
     kinds: list[nodes.JoinKind] = ["inner", *(_kind(join) for join in joins)]
     following: list[FollowingClause | None] = [None, *map(following_of, joins)]
@@ -90,6 +97,8 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     _check_window_join([steps[i] for i in range(len(items))], (*(t for ts in conditions.values() for t in ts), *where))
     if not any(following):
         steps = _with_spans(steps, conditions, where if inner else (), env, in_any_order=inner)
+    if last is not None:
+        _check_last(steps[last.place], last, is_inner=inner)
     tree = JoinTree(env, list(steps.values()), aggregated=aggregated)
     tree.start(steps[order[0]])
     if inner:
@@ -99,7 +108,8 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
         for i in order[1:]:
             _join_as_written(tree, steps[i], conditions.get(i, ()), joins[i - 1])
     streams = tuple(item for item in items if not isinstance(item.source, Table))
-    return Source(memberships.over(tree.node), scope, conjunction(where), streams, len(streams) < len(items))
+    window = None if last is None else last.call.window
+    return Source(memberships.over(tree.node), scope, conjunction(where), streams, len(streams) < len(items), window)
 
 
 def _check_temporal(steps: list[Step], scope: Scope, env: Environment) -> None:
@@ -131,6 +141,38 @@ def _check_temporal(steps: list[Step], scope: Scope, env: Environment) -> None:
                 span=clause.span,
                 hint=f"write FOR SYSTEM_TIME AS OF {streams[0].item.names[0]}.rowtime",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The item of an interval join whose time is that of the pairs, so that they can be grouped by its windows."""
+
+    place: int
+    call: WindowCall
+
+
+def _without_joined_window(items: list[Item], *, aggregated: bool) -> tuple[list[Item], _Last | None]:
+    """Take a window in GROUP BY from the item of a join that it names: it is one of the pairs."""
+    streams = [i for i, item in enumerate(items) if not isinstance(item.source, Table)]
+    windowed = [i for i in streams if items[i].clause is not None]
+    if not aggregated or len(streams) < 2 or len(windowed) != 1:
+        return items, None
+    item = items[windowed[0]]
+    if item.call is None or item.call.is_table or item.lag:
+        return items, None
+    plain = replace(item, clause=None, call=None)
+    return [plain if other is item else other for other in items], _Last(windowed[0], item.call)
+
+
+def _check_last(step: Step, last: _Last, *, is_inner: bool) -> None:
+    """Refuse windows over the time of an item if another item of a pair may be later: a pair has the later time."""
+    if not is_inner or step.span:
+        raise NotSupported(
+            f"{last.call.function} in GROUP BY of a join needs the time of the later stream",
+            span=last.call.span,
+            hint="write ON a.id = b.id AND b.at BETWEEN a.at AND a.at + INTERVAL 5 MINUTES and the window over b.at, "
+            "or FROM (SELECT ..., rowtime AS at FROM a JOIN b ON ...) [RANGE 5 MINUTES] AS x",
+        )
 
 
 def _with_window_ends(items: list[Item], *, aggregated: bool) -> list[Item]:
