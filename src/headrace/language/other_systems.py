@@ -63,7 +63,8 @@ STATEMENTS = {
     "DELETE": _NO_CHANGES,
     "MERGE": _NO_CHANGES,
     "TRUNCATE": _NO_CHANGES,
-    "SET": "write ALTER SYSTEM SET name = value, or ALTER QUERY query SET name = value",
+    "SET": "write ALTER SYSTEM SET name = value, or ALTER QUERY query SET name = value; leave settings of Flink and "
+    "Spark out, but write EMIT CHANGES STATE TTL '1 h' for table.exec.state.ttl",
     "USE": "leave it out: all names are in one catalog",
     "BEGIN": _NO_TRANSACTION,
     "COMMIT": _NO_TRANSACTION,

@@ -200,7 +200,9 @@ class Reader:
                     )
                 self.position += 1
         if start == self.position:
-            self.fail("expected a duration", hint="write for example 5 MINUTES or '500 ms'")
+            is_name = self.token is not None and self.token.token_type == TokenType.IDENTIFIER
+            hint = "write texts in single quotes" if is_name else "write for example 5 MINUTES or '500 ms'"
+            self.fail("expected a duration", hint=hint)
         span = Span(self.tokens[start].start, self.tokens[self.position - 1].end + 1)
         try:
             result = parse_duration(" ".join(token.text for token in self.tokens[start : self.position]))
