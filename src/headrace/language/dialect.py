@@ -188,7 +188,10 @@ class Headrace(Dialect):
             args = self._parse_csv(self._parse_disjunction)
             value: exp.Expr = exp.Anonymous(this=name.text, expressions=args).update_positions(name)
             if self._match_text_seq("RETURNING"):
-                value = exp.Cast(this=value, to=self._parse_types())
+                to: exp.Expr | None = self._parse_types()
+                if to is None:
+                    self.raise_error("expected a type after RETURNING")
+                value = exp.Cast(this=value, to=to)
             for event in ("EMPTY", "ERROR"):
                 self._match_text_seq("NULL", "ON", event)
             if self._match_texts(("DEFAULT", "ERROR"), advance=False):
