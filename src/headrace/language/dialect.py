@@ -91,7 +91,7 @@ class Headrace(Dialect):
         FUNCTION_PARSERS |= dict.fromkeys((*MODIFIERS, *SUPPRESSORS), lambda self: self._parse_by(read_call))
         FUNCTION_PARSERS |= dict.fromkeys(("FLOOR", "CEIL", "CEILING"), lambda self: self._parse_rounded())
         FUNCTION_PARSERS["OVERLAY"] = lambda self: self._parse_placed()
-        FUNCTION_PARSERS["JSON_VALUE"] = lambda self: self._parse_json_value()
+        FUNCTION_PARSERS["JSON_VALUE"] = lambda self: self._parse_value_of_json()
         FUNCTION_PARSERS |= dict.fromkeys(_COUNTED, lambda self: self._parse_counted())
         FUNCTION_PARSERS |= dict.fromkeys(WINDOW_CALLS, lambda self: self._parse_by(read_window_call))
 
@@ -182,7 +182,7 @@ class Headrace(Dialect):
                 args[0] = unit
             return exp.Anonymous(this=name.text, expressions=args).update_positions(name)
 
-        def _parse_json_value(self) -> exp.Expr:
+        def _parse_value_of_json(self) -> exp.Expr:
             """Parse JSON_VALUE(s, path [RETURNING type] [NULL ON EMPTY] [NULL ON ERROR]) of Flink."""
             name = self._tokens[self._index - 2]
             args = self._parse_csv(self._parse_disjunction)
