@@ -81,12 +81,15 @@ JOINED = History(
 FAILING = History(
     "a query that fails and is started again",
     (
+        Write("names.csv", "k,name\n1,one\n"),
         Execute(
             STREAMS
             + COUNTS
             + MOST
             + """CREATE AGGREGATE fussy(DOUBLE) RETURNS DOUBLE FROM PYTHON 'headrace.testing.aggregates:Fussy';
-CREATE QUERY bad AS SELECT k, fussy(v) AS f FROM s [RANGE 2 SECONDS] GROUP BY k INTO MEMORY;"""
+CREATE TABLE names (k INT, name STRING) FROM FILES (path '{tables}/names.csv') REFRESH '1 s';
+CREATE QUERY bad AS SELECT s.k, n.name, fussy(v) AS f FROM s [RANGE 2 SECONDS] LEFT JOIN names AS n ON s.k = n.k
+  GROUP BY s.k, n.name INTO MEMORY;"""
         ),
         Push("s", FIRST),
         Push("s", rows_of((3, 1, -1), (4, 2, 7), (6, 2, -9))),
@@ -300,6 +303,38 @@ REFRESHED = History(
     seed=11,
 )
 
+UNPAIRED = """CREATE QUERY unpaired AS SELECT s.k, s.v, t.v AS other FROM s LEFT JOIN t ON s.k = t.k AND t.v > 3
+  EMIT CHANGES STATE TTL '9 s' INTO FILES (path '{out}/unpaired', format 'json'), MEMORY (key 'k, v');"""
+STANDINGS = """CREATE QUERY standings AS SELECT k, count(*) AS n, max(v) AS top FROM s GROUP BY k HAVING max(v) < 9
+  EMIT CHANGES STATE TTL '1 day' INTO FILES (path '{out}/standings', format 'json'), MEMORY (key 'k');"""
+TABLE_OF_CHANGES = """CREATE TABLE tops (k INT, top INT, change STRING, PRIMARY KEY (k)) FROM standings;
+CREATE QUERY topped AS
+  SELECT t.k, t.v, x.top, x.change FROM t LEFT JOIN tops FOR SYSTEM_TIME AS OF t.at AS x ON t.k = x.k
+  INTO FILES (path '{out}/topped', format 'json');
+CREATE TABLE sunk (k INT, v BIGINT) WITH ('connector' = 'filesystem', 'path' = '{out}/sunk', 'format' = 'json');
+INSERT INTO sunk SELECT k, max(v) FROM s [RANGE 3 SECONDS] GROUP BY k;
+CREATE QUERY newest_of AS SELECT k, v FROM s INTO FILES (path '{out}/newest_of', format 'json'), MEMORY (key 'k');"""
+CHANGED = History(
+    "changelogs and tables by key that are stopped, replaced, and created again",
+    (
+        Execute(STREAMS + STANDINGS + UNPAIRED + TABLE_OF_CHANGES),
+        Push("s", FIRST),
+        Push("t", SECOND),
+        Execute("STOP QUERY unpaired; STOP QUERY into_sunk; DROP QUERY IF EXISTS topped;"),
+        Push("s", SECOND),
+        Execute(
+            STANDINGS.replace("CREATE", "CREATE OR REPLACE").replace("< 9", "<> 7")
+            + TABLE_OF_CHANGES.replace("CREATE TABLE tops", "CREATE TABLE IF NOT EXISTS tops")
+        ),
+        Execute("START QUERY unpaired; START QUERY into_sunk;"),
+        Push("t", THIRD),
+        Restart(),
+        Push("s", THIRD),
+        Drain(),
+    ),
+    seed=16,
+)
+
 #: All parcels of two buckets.
 PARCELS = ", ".join(map(str, range(128)))
 HOPS = COUNTS.replace("counts", "hops").replace("[RANGE 2 SECONDS]", "[RANGE 6 SECONDS SLIDE 2 SECONDS]")
@@ -419,6 +454,7 @@ HISTORIES = (
     PRESSED,
     MIGRATED,
     REFRESHED,
+    CHANGED,
     MOVED,
     WAITED,
     BY_HAND,
