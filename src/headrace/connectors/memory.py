@@ -14,7 +14,16 @@ from headrace.connectors.formats.conversion import can_convert, convert, decimal
 from headrace.connectors.options import check_names, near
 from headrace.connectors.push_keys import PushKeys, mark_of
 from headrace.connectors.spool import stream_spool
-from headrace.connectors.upserts import GONE, empty_table, in_order, key_columns, latest, merged, without_change
+from headrace.connectors.upserts import (
+    GONE,
+    empty_table,
+    in_order,
+    key_columns,
+    latest,
+    merged,
+    unknown_change,
+    without_change,
+)
 from headrace.errors import NameFault, SourceFault
 from headrace.model.nested_values import shaped
 from headrace.model.page import Page
@@ -130,6 +139,13 @@ class MemorySink:
                 else pl.concat([page.visible() for page in pages])
             )
         self._kept = (table, batches)
+
+    def refused(self, rows: pl.DataFrame) -> pl.Series | None:
+        """Return for each row why it changes no row of a table by key, NULL if it does; None if all do."""
+        if not self._key:
+            return None
+        why = rows.select(unknown_change(rows)).to_series()
+        return None if why.null_count() == why.len() else why
 
     def close(self) -> None:
         """Keep everything: results are read after the end, too."""

@@ -183,6 +183,23 @@ def test_a_batch_that_is_written_again_replaces_what_it_left() -> None:
     assert sink.rows() == [{"k": "a", "v": 1}, {"k": "b", "v": 1}]
 
 
+def test_changes_of_an_unknown_name_are_no_rows_of_a_table_in_memory() -> None:
+    with Session(host="local") as session:
+        session.execute(
+            "CREATE STREAM log (at TIMESTAMP, k INT, change STRING) TIMESTAMP BY at FROM MEMORY;"
+            "CREATE QUERY copied AS SELECT k, change FROM log INTO MEMORY (key 'k');"
+            "CREATE QUERY refused AS SELECT reason FROM copied.failed INTO MEMORY"
+        )
+        changes = ((1, "insert"), (2, "upsert"), (None, "insert"), (3, None), (1, "update_before"))
+        session.push("log", [{"at": "2026-01-01", "k": k, "change": change} for k, change in changes])
+        session.drain(60)
+        assert session.results("copied") == [{"k": 1}, {"k": None}]
+        assert [row["reason"].partition(", ")[0] for row in session.results("refused")] == [
+            "column 'change' is 'upsert'",
+            "column 'change' is NULL",
+        ]
+
+
 def test_a_topic_gets_the_newest_row_of_a_key_and_no_value_for_one_that_is_gone() -> None:
     options: dict[str, Any] = {"bootstrap": "localhost:9092", "topic": "t", "key": "k", "upsert": True}
     records = Records(target(Connector("KAFKA", options), LOG), LOG)
