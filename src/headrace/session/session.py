@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import polars as pl
 
@@ -67,6 +67,7 @@ _NEW_RUN = "use a new --checkpoint for a new run"
 _NOT_STARTED = "the queries of the checkpoint have not been started"
 _START = "call start() first"
 Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
+Code = TypeVar("Code", bound=Callable[..., Any])
 PageReader: TypeAlias = Callable[[int, Sequence[Page]], None]
 
 
@@ -357,13 +358,13 @@ class Session:
 
     def function(
         self,
-        code: Callable[..., Any],
+        code: Code,
         *,
         name: str | None = None,
         args: Sequence[str] | None = None,
         returns: str | None = None,
         vectorized: Literal["polars", "arrow"] | None = None,
-    ) -> Callable[..., Any]:
+    ) -> Code:
         """Let queries call a Python function of a module; `args` and `returns` are types, by default its annotations.
 
         It is CREATE OR REPLACE FUNCTION, and returns the function, so that it can decorate one.

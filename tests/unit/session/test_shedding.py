@@ -417,3 +417,14 @@ def test_a_sum_of_the_values_by_which_is_shed_loses_no_more_than_the_error(sessi
     (row,) = session.results("q")
     assert 0.9 * sum(skewed) <= row["s"] < sum(skewed)
     assert lost(session, "q") > 0
+
+
+def test_a_place_whose_query_was_dropped_has_no_internal_name(session: Session) -> None:
+    session.execute("CREATE QUERY gone WITH (error 0.5) AS SELECT k FROM t INTO MEMORY")
+    session.execute("CREATE QUERY stays AS SELECT v FROM t INTO MEMORY; ALTER QUERY gone SET shedding = 0.3")
+    feed(session, 0)
+    session.execute("DROP QUERY gone")
+    feed(session, 400)
+    (listing,) = session.execute("SHOW SHEDDING")
+    assert isinstance(listing, Listing)
+    assert [row[:3] for row in listing.rows] == [("gone", "no longer runs", "ended")]

@@ -15,6 +15,11 @@ _TYPES = {"tinyint": "INT", "smallint": "INT", "timestamp_ntz": "TIMESTAMP", "vo
 
 def create_stream_text(name: str, frame: DataFrame, timestamp: str | None, skew: str | None) -> str:
     """Return CREATE STREAM IF NOT EXISTS for a streaming DataFrame; `timestamp` names the column of its time."""
+    if not hasattr(frame, "isStreaming"):
+        raise SourceFault(
+            f"stream {name} is to read a {type(frame).__name__}, which is no DataFrame of Spark",
+            hint="read one with spark.readStream; a table of Polars, Arrow or pandas is pushed into a MEMORY stream",
+        )
     if not frame.isStreaming:
         raise SourceFault(
             f"the DataFrame for stream {name} is not a stream: it was read with spark.read",

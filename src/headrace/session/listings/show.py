@@ -330,10 +330,11 @@ def _shedding(running: Running, statistics: Statistics) -> Listing:
     vertices, names = whole_of(running).by_id(), names_in(running)
     for (reader, port), arc in statistics.shed.items():
         origins = vertices[reader].inputs if reader in vertices else ()
+        place = names[reader] if reader in vertices else "no longer runs"
         rows.append(
             (
                 ", ".join(arc.queries),
-                f"{names[reader]}, input {port + 1}" if len(origins) > 1 else names[reader],
+                f"{place}, input {port + 1}" if len(origins) > 1 else place,
                 arc.kind if arc.active else "ended",
                 arc.share,
                 arc.seen,
