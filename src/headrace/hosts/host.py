@@ -23,6 +23,7 @@ def file_fault(error: OSError, directory: Path) -> HostFault:
 class Deployment(Protocol):
     """A running set of queries on one checkpoint directory."""
 
+    directory: Path
     delivery: Delivery
     control: ControlLoop
     turn: Turn

@@ -31,6 +31,7 @@ from headrace.plan import nodes
 from headrace.plan.binding.rule import BoundRule
 from headrace.plan.traversal import walk
 from headrace.session.compile import command_for, plan_event, plan_rule, rule_statement
+from headrace.session.folders import check_folders
 from headrace.session.inserting import goes_on_note, own_part
 from headrace.session.outcome import Message, format_warnings
 from headrace.session.secrets import check_secrets, check_webhook, rule_secret_warnings, secret_warnings
@@ -77,6 +78,7 @@ def create_rule(
     command = _command(rule, bound, catalog, choose_grid)
     if rule.options.get(LATE_BINDING):
         command = bound_late(command, catalog.queries_in([rule.event]), transaction.running, now)
+    check_folders(command, transaction.deployed, [statement.name.span])
     admit(command)
     transaction.run(command, [rule.event])
 

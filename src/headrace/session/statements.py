@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 
@@ -33,6 +34,7 @@ from headrace.session.definitions import (
 )
 from headrace.session.demands import Demands
 from headrace.session.early import check_early, with_early_results
+from headrace.session.folders import check_folders, earlier_files
 from headrace.session.frontiers import reset_frontier
 from headrace.session.inserting import query_of
 from headrace.session.outcome import Message, Outcome
@@ -202,7 +204,7 @@ class Statements:
         query, command, kept = self._compiled(statement, transaction, query, plan)
         check_promises(query.qos, command.streams, statement.option_spans)
         if transaction.define(query, statement, f"query {query.name}", command=command):
-            _warn(statement, transaction)
+            self._check_sinks(command, statement, transaction)
             self._admit(command, statement, transaction)
             note = f"query {query.name} {kept}" if kept is not None and str(kept) else ""
             transaction.start(command, references(query.text).relations, note)
@@ -269,12 +271,12 @@ class Statements:
         plan = plan_select(statement.select, statement.text, transaction.catalog)
         name = "select_" + hashlib.blake2b(statement.text.encode(), digest_size=4).hexdigest()
         check_secrets(*statement.sinks)
-        _warn(statement, transaction)
         sinks = tuple(map(define_connector, statement.sinks)) or (Connector("CONSOLE", {}),)
         learn_references(statement.select_text, statement.select)
         query = Query(name, statement.select_text, plan.schema, sinks)
         grid = self._around.choose_grid(transaction, name, references(query.text).relations)
         command = command_for(query, plan, transaction.catalog, choose_grid=grid)
+        self._check_sinks(command, statement, transaction)
         transaction.start(command, references(query.text).relations)
 
     def _insert(self, statement: statements.Insert, transaction: Transaction) -> None:
@@ -288,14 +290,38 @@ class Statements:
 
     def _create_rule(self, statement: rules.CreateRule, transaction: Transaction) -> None:
         functions = self._deployment.delivery.reactions.functions
+
+        def admit(command: AddQuery) -> None:
+            self._admit(command, statement, transaction)
+            self._warn(command, transaction)
+
         create_rule(
             statement,
             transaction,
             functions,
-            lambda command: self._admit(command, statement, transaction),
+            admit,
             lambda rule: self._around.choose_grid(transaction, rule.name, [rule.event]),
             self._deployment.now(),
         )
+
+    def _check_sinks(
+        self, command: AddQuery, statement: statements.CreateQuery | statements.Select, transaction: Transaction
+    ) -> None:
+        """Refuse a folder that another query writes into; warn of results there, and of secrets in clear."""
+        spans = [clause.span for clause in statement.sinks if clause.kind == "FILES"]
+        if spans:
+            check_folders(command, transaction.deployed, spans)
+        self._warn(command, transaction, secret_warnings(*statement.sinks))
+
+    def _warn(self, command: AddQuery, transaction: Transaction, warnings: Sequence[str] = ()) -> None:
+        """Say these warnings, and which results of an earlier deployment a new one replaces."""
+        folders = earlier_files(command, self._deployment.directory)
+        texts = [
+            *warnings,
+            *(f"{folder} has files of an earlier run; those of the same names are replaced" for folder in folders),
+        ]
+        if texts:
+            transaction.outcomes.append(lambda: Message("\n".join(f"warning: {text}" for text in texts)))
 
     def _admit(
         self, command: AddQuery, statement: statements.CreateQuery | rules.CreateRule, transaction: Transaction
@@ -350,10 +376,3 @@ class Statements:
             transaction.send(command)
         text = buckets_said(count, running, first, buckets)
         transaction.outcomes.append(lambda: Message(text))
-
-
-def _warn(statement: statements.CreateQuery | statements.Select, transaction: Transaction) -> None:
-    """Warn of secrets in clear before the query starts."""
-    warnings = secret_warnings(*statement.sinks)
-    if warnings:
-        transaction.outcomes.append(lambda: Message("\n".join(f"warning: {warning}" for warning in warnings)))
