@@ -12,10 +12,13 @@ import polars as pl
 
 from headrace.catalog.definitions import Connector
 from headrace.connectors.options import check_names, whole
+from headrace.errors import SinkFault
 from headrace.model.page import Page
 from headrace.model.schema import Schema
 
 OPTIONS = ("rows",)
+#: Characters of tuples that would move the cursor, or command the terminal in other ways, are shown as escapes.
+_CONTROLS = {code: ascii(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
 _is_silent = False
 
 
@@ -49,14 +52,26 @@ class ConsoleSink:
         frames = [page.visible() for page in pages if len(page)]
         if batch <= self._last:
             return
-        self._last = batch
         out = self._out or (None if _is_silent else sys.stdout)
         if frames and out:
-            out.write(block(f"{self._query} #{batch}", pl.concat(frames).select(self._schema.names), self._most))
-            out.flush()
+            _show(block(f"{self._query} #{batch}", pl.concat(frames).select(self._schema.names), self._most), out)
+        self._last = batch
 
     def close(self) -> None:
         """Leave the text stream open: it is not ours."""
+
+
+def _show(text: str, out: TextIO) -> None:
+    """Write a text; characters that the encoding does not have are written as escapes."""
+    encoding = out.encoding or "utf-8"
+    try:
+        out.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        out.flush()
+    except OSError as error:
+        raise SinkFault(
+            f"CONSOLE cannot write to the standard output: {error.strerror or error}",
+            hint="let it go to a terminal, a file or a process that reads it, or leave INTO CONSOLE out",
+        ) from error
 
 
 def block(title: str, rows: pl.DataFrame, most: int) -> str:
@@ -87,4 +102,4 @@ def _cell(value: Any) -> str:
         case bytes():
             return value.hex()
         case _:
-            return str(value)
+            return str(value).translate(_CONTROLS)

@@ -1,5 +1,7 @@
 import datetime
+import errno
 import io
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -156,3 +158,28 @@ def test_the_console_shows_a_block_per_batch_and_caps_it() -> None:
     console.write(5, [page_of(SCHEMA, [{"n": None, "s": "x"}], [0])])
     console.close()
     assert out.getvalue() == "q #3\n   n  s\n   1  s1\n  20  s20\n  ... 1 more\nq #5\n     n  s\n  NULL  x\n"
+
+
+class Closed(io.StringIO):
+    """A text stream that nobody reads any more."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def test_a_standard_output_that_nobody_reads_fails_every_try_of_a_batch() -> None:
+    console = ConsoleSink("q", Connector("CONSOLE", {}), SCHEMA, Path(), Closed())
+    for _ in range(2):
+        with pytest.raises(SinkFault, match="CONSOLE cannot write to the standard output: Broken pipe"):
+            console.write(0, [page(1)])
+
+
+def test_the_console_shows_what_a_terminal_would_obey_or_lacks_as_escapes() -> None:
+    written = io.BytesIO()
+    out = io.TextIOWrapper(written, encoding="ascii")
+    texts = ["a\x1b[2Jb\r\nc", "\x85", "ü🎉"]
+    ConsoleSink("q", Connector("CONSOLE", {}), SCHEMA, Path(), out).write(
+        0, [page_of(SCHEMA, [{"n": 1, "s": text} for text in texts], [0, 0, 0])]
+    )
+    lines = ["q #0", "  n  s", r"  1  a\x1b[2Jb\r\nc", r"  1  \x85", r"  1  \xfc\U0001f389", ""]
+    assert written.getvalue().decode("ascii").split("\n") == lines
