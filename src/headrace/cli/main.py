@@ -96,6 +96,10 @@ def options(
 def main() -> None:
     """Run the command line; `--debug` may stand anywhere."""
     arguments = sys.argv[1:]
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        sys.exit("the current folder was deleted; change to another one")
     if "--debug" in arguments and arguments[0] != "test":
         arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
     app(arguments, prog_name=program())

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headrace.errors import HeadraceError, QueryError, RunError
+from headrace.errors import HeadraceError, HostFault, QueryError, RunError
 from headrace.hosts.spark.starting.settings import DEBUG
 from headrace.session import Listing, Message, Outcome, Started
 
@@ -35,6 +35,13 @@ def faults(text: str | None = None) -> Iterator[None]:
         raise typer.Exit(exit_code(error)) from error
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
+    except OSError as error:
+        if is_debugging() or (isinstance(error, BrokenPipeError) and error.filename is None):
+            raise  # nobody reads the output: click ends the command
+        where = "" if error.filename is None else f"{error.filename}: "
+        hint = "look at rights and free space; --debug shows where it happened"
+        complain(HostFault(f"{where}{error.strerror or error}", hint=hint))
+        raise typer.Exit(RUN_FAILED) from error
     except Exception as error:
         if is_debugging():
             raise

@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -15,6 +16,7 @@ from headrace.cli import test as checks
 from headrace.cli.demo import demo
 from headrace.cli.help import examples
 from headrace.cli.main import app
+from headrace.cli.output import faults
 from headrace.cli.prompt import completion, shell
 from headrace.language import parser
 from headrace.language.parser import parse
@@ -428,3 +430,19 @@ def test_a_run_without_any_test_does_not_pass(
 
     monkeypatch.setattr(checks, "sections", sections)
     assert (invoke("test", "--fast")[0], verdict in invoke("test", "--fast")[1]) == (code, True)
+
+
+def test_an_error_of_the_operating_system_is_one_of_the_environment() -> None:
+    with pytest.raises(typer.Exit) as ended, faults():
+        Path("/dev/null/x").read_bytes()
+    assert ended.value.exit_code == 1
+
+
+def test_a_folder_that_was_deleted_is_told(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = f"cd {tmp_path / 'gone'} && rmdir ../gone && {sys.executable} -m headrace --version"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr.strip().splitlines()[-1:]) == (
+        1,
+        ["the current folder was deleted; change to another one"],
+    )

@@ -214,9 +214,12 @@ class FileIndex:
             if path not in self._known:  # only then a file is asked for its size
                 try:
                     status = os.stat(path)
+                    is_unfinished = self._is_unfinished(path, status)
                 except FileNotFoundError:
                     continue
-                if self._is_unfinished(path, status):
+                except OSError as error:
+                    raise _unreadable(path, error) from error
+                if is_unfinished:
                     self._unfinished.append((status.st_mtime_ns, path, status.st_size))
                 elif not self._is_blank(status.st_size):
                     appeared.append((status.st_mtime_ns, path, status.st_size))
@@ -266,13 +269,17 @@ class FileIndex:
         for path, size in reversed(list(islice(reversed(self._known.items()), _WATCHED))):
             try:
                 status = os.stat(path)
+                if status.st_size == size or (status.st_size > size and self._is_unfinished(path, status)):
+                    continue
+                is_text = self._mark is not None and status.st_size > size
+                is_cut = is_text and size > 0 and _tail(path, size, len(self._mark or b"")) != self._mark
             except FileNotFoundError:
                 continue  # it may have been read; if not, reading says so
-            if status.st_size == size or (status.st_size > size and self._is_unfinished(path, status)):
-                continue
-            if self._mark is not None and status.st_size > size:
+            except OSError as error:
+                raise _unreadable(path, error) from error
+            if is_text:
                 grown.append(Entry(path, status.st_size, size))
-                if size and _tail(path, size, len(self._mark)) != self._mark:
+                if is_cut:
                     _LOG.warning("%s has grown in the middle of a record, which was read as it was", path)
             else:
                 self._warn_changed(path, status.st_size)
@@ -294,7 +301,7 @@ class FileIndex:
         now = self._clock()
         try:
             statuses = [os.stat(path) for path in self._directories or [self._path]]
-        except FileNotFoundError:
+        except OSError:
             return None  # listing says so
         marks = tuple((status.st_dev, status.st_ino, status.st_mtime_ns) for status in statuses)
         return _Look(now, marks) if all(stat.S_ISDIR(status.st_mode) for status in statuses) else None
@@ -352,12 +359,16 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
     if os.path.isdir(path):
         files, directories = list[str](), [path]
         for directory in directories:
-            with os.scandir(directory) as entries:
-                for entry in entries:
-                    if is_partition(entry.name) and entry.is_dir():
-                        directories.append(entry.path)
-                    elif fnmatch.fnmatch(entry.name, pattern) and is_final(entry.name) and entry.is_file():
-                        files.append(entry.path)
+            try:
+                with os.scandir(directory) as entries:
+                    for entry in entries:
+                        if is_partition(entry.name) and entry.is_dir():
+                            directories.append(entry.path)
+                        elif fnmatch.fnmatch(entry.name, pattern) and is_final(entry.name) and entry.is_file():
+                            files.append(entry.path)
+            except OSError as error:
+                if directory == path or not isinstance(error, FileNotFoundError):  # a partition may be deleted
+                    raise _unreadable(directory, error) from error
         return _named_in_unicode(files), directories
     if os.path.isfile(path):
         return [path], []
@@ -372,6 +383,10 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
         ]
         return _named_in_unicode(matches), []
     raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
+
+
+def _unreadable(path: str, error: OSError) -> SourceFault:
+    return SourceFault(f"{path} cannot be read: {error.strerror or error}", hint="give the right to read it")
 
 
 def _named_in_unicode(paths: list[str]) -> list[str]:

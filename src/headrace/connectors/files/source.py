@@ -53,6 +53,8 @@ _ENDS: dict[Format, bytes] = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 #: Room for positions in a file below the file's number.
 SHIFT = 40
 _SAMPLE = 1 << 16
+#: How files of gzip, zstd, bzip2, xz and zip begin.
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ", b"PK\x03\x04")
 #: The size of a file that a repair leaves out, in a split.
 _LEFT_OUT = -1
 _REPAIR = "headrace repair --checkpoint FOLDER --skip-file"
@@ -459,12 +461,16 @@ class FilesSource:
                 else ()
             )
         except ValueError as error:
-            raise SourceFault(f"{path}: the header line cannot be read: {error}") from error
+            why = "it is compressed: unpack it" if head.startswith(_PACKED) else f"write it in UTF-8: {error}"
+            raise SourceFault(
+                f"{path}: the header line cannot be read", hint=f"{why}; or leave it out: {_REPAIR} {path}"
+            ) from error
         for field in schema if head else ():
             if names.count(field.name) != 1:
                 raise SourceFault(
                     f"{path} has {'no' if field.name not in names else 'more than one'} column {field.name!r}",
-                    hint=f"its first line names {', '.join(names)}; say header false if that is a record",
+                    hint=f"its first line names {', '.join(names)}; say header false if that is a record, or leave the "
+                    f"file out: {_REPAIR} {path}",
                 )
         return text.Csv(names, self._layout.delimiter, self._layout.null), len(head)
 

@@ -1,8 +1,10 @@
 """A directory that has not changed is not listed again; files that were read and are gone are forgotten."""
 
+import errno
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,6 +126,29 @@ def test_a_file_whose_name_is_not_utf_8_is_told_and_read_once_it_is_renamed(tmp_
     os.rename(os.fsencode(tmp_path) + b"/caf\xe9", tmp_path / "café")
     files.refresh()
     assert files[0].path == str(tmp_path / "café")
+
+
+def test_a_directory_that_cannot_be_listed_is_told_and_a_partition_that_vanishes_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in" / "day=1").mkdir(parents=True)
+    (tmp_path / "in" / "a").write_text("x\n")
+    scan, errors = os.scandir, dict[str, OSError]()
+
+    def scandir(path: str) -> Any:
+        if path in errors:
+            raise errors[path]
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    files = FileIndex(tmp_path / "list" / "files.jsonl", str(tmp_path / "in"), "*")
+    errors[str(tmp_path / "in" / "day=1")] = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    files.refresh()
+    assert len(files) == 1
+    for place in (tmp_path / "in", tmp_path / "in" / "day=1"):
+        errors = {str(place): PermissionError(errno.EACCES, os.strerror(errno.EACCES))}
+        with pytest.raises(SourceFault, match=f"{place} cannot be read: Permission denied"):
+            FileIndex(tmp_path / "list" / "files.jsonl", str(tmp_path / "in"), "*").refresh()
 
 
 def test_a_directory_that_is_gone_is_told(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import datetime
+import gzip
 import json
 import os
 import pickle
@@ -262,6 +263,25 @@ def test_a_missing_column_names_file_and_column(tmp_path: Path, form: str) -> No
     source = FilesSource(stream(tmp_path / f"a.{form}", Schema.of(id=Type.INT, lane=Type.INT)), tmp_path / "check")
     with pytest.raises(SourceFault, match=rf"a\.{form} has no column 'lane'"):
         read(source, None, source.latest(None, now=0, limit=99))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "hint"),
+    [
+        ("a.csv.gz", gzip.compress(b"id,at,speed,name\n"), "it is compressed: unpack it"),
+        ("a.csv", "id,at,speed,name\n".encode("utf-16"), "write it in UTF-8"),
+        ("a.csv", b"id,name\n1,x\n", "its first line names id, name"),
+    ],
+    ids=["compressed", "other encoding", "other columns"],
+)
+def test_a_header_that_cannot_be_read_leads_out(tmp_path: Path, name: str, content: bytes, hint: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    source = FilesSource(stream(tmp_path / name, format="csv"), tmp_path / "check")
+    source.hurry()
+    with pytest.raises(SourceFault) as fault:
+        read(source, None, source.latest(None, now=0, limit=99))
+    assert hint in (fault.value.hint or "")
+    assert f"--skip-file {tmp_path / name}" in (fault.value.hint or "")
 
 
 def test_a_column_of_the_wrong_kind_is_a_fault(tmp_path: Path) -> None:
