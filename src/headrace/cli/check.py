@@ -76,7 +76,12 @@ def _leftovers(checkup: Checkup) -> list[str]:
         return []
     named = ", ".join(checkup.leftovers[:_NAMED])
     more = ", ..." if len(checkup.leftovers) > _NAMED else ""
-    return [f"  left over from processes that died, without harm: {len(checkup.leftovers)} files ({named}{more})"]
+    whose = (
+        "being written, or left over from processes that died"
+        if checkup.in_use
+        else ("left over from processes that died")
+    )
+    return [f"  {whose}, without harm: {len(checkup.leftovers)} files ({named}{more})"]
 
 
 def _size(size: float) -> str:

@@ -26,6 +26,7 @@ from headrace.connectors.files.sink import staged_in
 from headrace.connectors.spool import Spool, Spooled, stream_spool
 from headrace.control.decision_log import DecisionLog
 from headrace.control.migration_log import MigrationLog
+from headrace.driver.bucket_numbers import check_kept
 from headrace.driver.exchanges import check_parts
 from headrace.driver.offset import START, ExchangeAt, Offset
 from headrace.driver.progress import read_progress
@@ -123,6 +124,8 @@ class _Look:
         running = running or Running()
         progress = self._try(lambda: read_progress(self.directory), self.directory / "progress.json")
         host, committed, repeated, start, offset = self._offsets()
+        if host == "spark":
+            self._try(lambda: check_kept(self.directory))
         if known is not None:
             self._check_numbers(commands)
             self._check_offset(start, offset, log, commands, running)

@@ -17,6 +17,7 @@ from headrace.driver.offset import Offset, StreamAt
 from headrace.errors import HostFault
 from headrace.hosts.checkup import Checkup, check_up
 from headrace.session import Session
+from headrace.storage import sealed
 from headrace.storage.format import FORMAT
 
 STATEMENTS = """
@@ -50,6 +51,7 @@ def on_spark(state: Path) -> Path:
     log(state, "offsets", 0, Offset(commands=4, streams={"s": StreamAt(at=0, fresh=0)}))
     log(state, "offsets", 1, Offset(commands=4, streams={"s": StreamAt(at=2, fresh=0)}))
     log(state, "commits", 0, None)
+    sealed.replace(state / "buckets.json", b"[0,1]")
     return state
 
 
@@ -152,6 +154,11 @@ def test_offsets_that_do_not_fit_the_rest_are_problems(on_spark: Path) -> None:
     assert any("offsets/0 is missing" in problem for problem in check_up(on_spark).problems)
     log(on_spark, "commits", 5, None)
     assert any("planned micro-batch 1 and committed 5" in problem for problem in check_up(on_spark).problems)
+
+
+def test_lost_numbers_of_buckets_are_a_problem(on_spark: Path) -> None:
+    (on_spark / "buckets.json").unlink()
+    assert "buckets.json is missing" in one(check_up(on_spark))
 
 
 def test_a_damaged_state_of_spark_is_a_problem(on_spark: Path) -> None:
