@@ -485,6 +485,15 @@ def test_case_takes_the_first_true_branch_and_widens() -> None:
     assert run(expr, pl.DataFrame({"a": [11, 6, 1, None]})) == [1.0, 2.5, 1.0, None]
 
 
+def test_many_arguments_are_no_levels_of_nesting() -> None:
+    columns = [Column(f"c{i}", L) for i in range(2_000)]
+    rows = [[None] * 2_000, [*([None] * 1_999), 7], [5, *range(100, 2_099)]]
+    frame = pl.DataFrame(rows, schema={column.name: pl.Int64 for column in columns}, orient="row")
+    assert run(call("coalesce", *columns), frame) == [None, 7, 5]
+    assert run(call("coalesce", *columns, lit(9, L)), frame) == [9, 7, 5]
+    assert run(call("in", lit(2_098, L), *columns), frame) == [None, None, True]
+
+
 @pytest.mark.parametrize("count", [33, 5_000])
 def test_a_case_of_many_branches_takes_the_first_that_holds(count: int) -> None:
     a = Column("a", L)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TypeAlias
 
@@ -37,7 +37,7 @@ def _in(args: Arguments) -> pl.Expr:
         return args.null()
     if not all(args.is_constant(i) for i in range(1, len(args))):
         pairs = [(other, x) if args.is_constant(0) else (x, other) for other in others]
-        return reduce(operator.or_, [left == right for left, right in pairs])
+        return _combined([left == right for left, right in pairs], operator.or_)
     values = pl.select([other.alias(str(i)) for i, other in enumerate(others)]).unpivot()["value"]
     contained = x.is_in(values.drop_nulls().implode())
     return contained if values.null_count() == 0 else pl.when(contained).then(True)
@@ -46,13 +46,20 @@ def _in(args: Arguments) -> pl.Expr:
 def _first_known(args: Arguments) -> pl.Expr:
     """Return the first argument that is not NULL, as a column even where a constant decides for all rows."""
     parts = args.common()
-    known = parts[-1]
+    candidates = [parts[-1]]
     for position in range(len(args) - 2, -1, -1):
         if not args.is_constant(position):
-            known = parts[position].fill_null(known)
+            candidates.insert(0, parts[position])
         elif args.constant(position) is not None:
-            known = parts[position]
-    return known
+            candidates = [parts[position]]
+    return _combined(candidates, pl.Expr.fill_null)
+
+
+def _combined(parts: Sequence[pl.Expr], combine: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> pl.Expr:
+    """Combine neighbors until one is left: Polars takes memory that grows with the square of the levels."""
+    while len(parts) > 1:
+        parts = [reduce(combine, parts[at : at + 2]) for at in range(0, len(parts), 2)]
+    return parts[0]
 
 
 def _nullif(args: Arguments) -> pl.Expr:
