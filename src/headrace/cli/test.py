@@ -33,16 +33,18 @@ NOTHING_COLLECTED = 5
 SECOND_TRY = ("--reruns", "1", "--max-suite-reruns", "3", "--rerun-show-tracebacks")
 Verdict: TypeAlias = Literal["passed", "failed", "no tests"]
 STYLES: dict[Verdict, str] = {"passed": "[green]", "failed": "[bold red]", "no tests": "[dim]"}
+#: The title of the tests that need Java.
+ON_SPARK = "tests on Spark and servers"
 #: Tests that share a Spark, a browser or a server: the title, their marks, and where they are. To collect all tests in
-#: order to choose these takes longer than some of them.
+#: order to choose these takes longer than some of them. Those on Spark and those on servers are one section: each has a
+#: group that keeps one process busy for minutes.
 GROUPS = (
     ("tests in a browser", "browser", ("tests/browser",)),
-    ("tests on Spark", "spark and not kafka and not cluster and not objects", ("tests/spark",)),
     (
-        "tests on servers",
-        "kafka or cluster or objects",
+        ON_SPARK,
+        "spark or kafka or cluster or objects",
         (
-            *(f"tests/{server}" for server in ("cluster", "hadoop", "kafka", "kubernetes", "objects")),
+            *(f"tests/{place}" for place in ("spark", "cluster", "hadoop", "kafka", "kubernetes", "objects")),
             "tests/unit/storage",
         ),
     ),
@@ -96,15 +98,23 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
     if "-m" in arguments:
         yield "tests", pytest
     else:
-        together = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "worksteal"]  # their times differ much
+        together = ["-n", str(processes(6)), "--dist", "worksteal"]  # their times differ much
         others = "not kafka and not cluster and not objects and not browser"
         yield "fast tests", [*pytest, "-m", f"not spark and {others} and not slow", *together]
     if "-m" not in arguments and not fast:
         yield "slow tests", [*pytest, "-m", f"slow and not spark and {others}", *together]
         # tests that share a Spark, a broker, a cluster or a store run in one process (tests/conftest.py)
-        groups = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadscope"]
+        groups = ["-n", str(processes(3)), "--dist", "loadscope"]
         for title, marks, folders in GROUPS:
             yield title, [*pytest, "-m", marks, *groups, *(() if arguments else folders)]
+
+
+def processes(most: int, cores: int | None = None) -> int:
+    """Return how many processes run tests side by side: half as many again as there are cores, up to so many.
+
+    Tests wait for files, servers and other processes for about half of their time.
+    """
+    return max(1, min(most, 3 * (cores or os.cpu_count() or 1) // 2))
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:
@@ -149,7 +159,7 @@ def checkout(command: str = "test") -> Path:
 def _run(title: str, command: list[str], root: Path) -> Verdict:
     out.rule(f"[bold]{title}", align="left")
     sys.stdout.flush()
-    if title in ("tests on Spark", "tests on servers"):
+    if title == ON_SPARK:
         try:
             java.prepare()
         except HostFault as error:

@@ -304,9 +304,14 @@ def test_many_peers_share_a_column() -> None:
 def test_arguments_choose_tests_but_not_checks() -> None:
     titles = [title for title, _ in checks.sections(["tests/unit"])]
     assert titles[:5] == ["ruff check", "ruff format", "mypy", "layers", "fast tests"]
-    assert titles[5:] == ["slow tests", "tests in a browser", "tests on Spark", "tests on servers"]
+    assert titles[5:] == ["slow tests", "tests in a browser", "tests on Spark and servers"]
     assert [title for title, _ in checks.sections(["-m", "slow"])][-1] == "tests"
     assert [title for title, _ in checks.sections([], fast=True)] == titles[:5]
+
+
+@pytest.mark.parametrize(("cores", "count"), [(1, 1), (2, 3), (3, 4), (16, 6)])
+def test_tests_wait_so_that_there_are_more_processes_than_cores(cores: int, count: int) -> None:
+    assert checks.processes(6, cores) == count
 
 
 def test_only_a_run_of_everything_tries_a_failed_test_again() -> None:
