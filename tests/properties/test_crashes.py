@@ -39,7 +39,7 @@ def test_a_kill_after_any_step_changes_no_result(history: History, root: Path) -
 
 
 #: Steps of a history after which the power is cut; `headrace bench crashes` cuts it after every step.
-CUTS = 100
+CUTS = 50
 
 
 @pytest.mark.parametrize("history", HISTORIES, ids=lambda history: history.name)
