@@ -1,6 +1,7 @@
 """Pages as bytes."""
 
 import gc
+import itertools
 import sys
 
 import polars as pl
@@ -31,4 +32,5 @@ def test_reading_and_writing_pages_keeps_no_memory() -> None:
             Page.decode(data).encode()
         gc.collect()
         counts.append(sys.getallocatedblocks())
-    assert counts[-1] - counts[-2] < 100
+    # what other threads of this process hold may grow meanwhile, but not each time
+    assert min(after - before for before, after in itertools.pairwise(counts)) < 100
