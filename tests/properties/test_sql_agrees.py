@@ -259,6 +259,7 @@ def rows(rng: random.Random) -> list[dict[str, Any]]:
     return sorted(drawn, key=lambda row: row["at"] + datetime.timedelta(seconds=rng.randrange(3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_queries_give_what_duckdb_gives(seed: int) -> None:
     rng = random.Random(seed)

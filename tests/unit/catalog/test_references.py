@@ -34,6 +34,7 @@ def test_a_statement_with_a_long_list_is_parsed_once(monkeypatch: pytest.MonkeyP
     assert len(parsed) == 3
 
 
+@pytest.mark.slow
 def test_what_a_parsed_select_mentions_is_what_its_text_mentions() -> None:
     definitions, statements = fuzz.corpus(GOLDEN)
     with fuzz.prepare(definitions) as session:

@@ -183,6 +183,7 @@ def test_a_restart_goes_on_with_the_plan_that_was_chosen(eager, tmp_path):
         assert changes(second) == [change]
 
 
+@pytest.mark.slow
 def test_explain_plans_shows_the_front_what_runs_and_the_price_of_a_change(eager, session):
     session.execute("ALTER QUERY q SET optimizer = 'off'")
     before = session.execute("EXPLAIN PLANS q")[0].text

@@ -155,7 +155,9 @@ REPEATING = """CREATE AGGREGATE doubling(x STRING) RETURNS STRING {
   TERMINATE: INSERT INTO RETURN SELECT y FROM held; };"""
 
 
-@pytest.mark.parametrize(("aggregate", "fails"), [(DOUBLING, False), (REPEATING, True)])
+@pytest.mark.parametrize(
+    ("aggregate", "fails"), [(DOUBLING, False), pytest.param(REPEATING, True, marks=pytest.mark.slow)]
+)
 def test_an_aggregate_in_sql_that_doubles_its_rows_takes_no_more_memory_than_the_limit(aggregate, fails):
     query = "CREATE QUERY q AS SELECT doubling(n) AS n FROM s [RANGE 1 MINUTE] INTO MEMORY"
     with Session(host="local") as session:

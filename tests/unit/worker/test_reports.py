@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,7 @@ def totals(reports: list[Report]) -> object:
     return sums.statistics
 
 
+@pytest.mark.slow
 @given(st.lists(REPORTS, min_size=4, max_size=4), st.lists(GUARDS, min_size=4, max_size=4))
 def test_a_merged_report_says_what_the_reports_of_its_buckets_say(
     reports: list[Report], guards: list[list[GuardSeen]]

@@ -187,6 +187,7 @@ def test_a_key_is_looked_for_in_few_chunks_and_a_page_moves_few_rows() -> None:
     assert most <= (FAN - 2) * 8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks")
 def test_trees_that_grow_alike_and_are_restored_after_each_page_hand_rows_down_one_after_the_other() -> None:
     chance, trees = np.random.default_rng(3), 3
