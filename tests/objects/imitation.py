@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class Proxy(ThreadingHTTPServer):
         self.lose_request_every = self.lose_answer_every = self.refuse_every = 0
         self.requests: list[tuple[str, str, str]] = []  # method, path with query, user agent
         self._lock = threading.Lock()
+        #: One writes at a time: moto first compares the tag and then writes, which S3 does in one step.
+        self.writing = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -104,9 +106,10 @@ class _Forward(BaseHTTPRequestHandler):
         behind = http.client.HTTPConnection("127.0.0.1", self.server.behind, timeout=60)
         try:
             headers = {name: value for name, value in self.headers.items() if name.lower() not in (*_HOP, "expect")}
-            behind.request(self.command, self.path, body, headers)
-            answer = behind.getresponse()
-            data = answer.read()
+            with nullcontext() if self.command in ("GET", "HEAD") else self.server.writing:
+                behind.request(self.command, self.path, body, headers)
+                answer = behind.getresponse()
+                data = answer.read()
         finally:
             behind.close()
         if _every(number, self.server.lose_answer_every):
