@@ -128,7 +128,7 @@ class Bucket:
         if store.get(VERSION) is None:
             return bucket
         bucket.restored = True
-        queries = store.get("queries")
+        queries = bucket._saved.value("queries", store)
         if queries is None:
             raise _damaged("they are missing")
         bucket.running, placement, invariants = _known(queries, Inbox.of(rows).dropped())

@@ -11,6 +11,7 @@ them is given to the operator.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -30,6 +31,10 @@ from headrace.worker.compression import compress, decompress
 INLINE_BYTES = 16 * 1024
 #: unless they are so many that the manifest is too large to be written again in every micro-batch.
 MANIFEST_BYTES = 1024 * 1024
+#: Values besides the state that this process has read or written, by digest, the least recently used first: the buckets
+#: of a deployment have the same.
+_known: OrderedDict[bytes, bytes] = OrderedDict()
+_KNOWN = 4
 #: The name under which the version of the last save is kept.
 VERSION = "version"
 
@@ -62,6 +67,7 @@ class Manifest(Struct):
     extra: Extra
     digests: dict[str, bytes] = {}  # of those in `stored`; earlier versions wrote none
     derived: dict[str, bytes] = {}  # digests of those that are in the cache alone
+    values: dict[str, bytes] = {}  # digests of the values beside it; earlier versions wrote none
 
 
 _manifest = msgspec.msgpack.Decoder(Manifest)
@@ -93,10 +99,28 @@ class SavedState:
         self._number = number
         self._cache = cache or ChunkCache(None)
         self._chunks: dict[str, Saved] = {}
+        self._values: dict[str, bytes] = {}  # digests
+        self._manifest: Manifest | None = None  # that was read
         self.version: bytes | None = None
 
     def __len__(self) -> int:
         return len(self._chunks)
+
+    def value(self, name: str, store: Store) -> bytes | None:
+        """Return a value that was saved besides the state; the store is not asked for one that this process knows."""
+        try:
+            digest = self._read(store).values.get(name)
+        except (ValueError, LookupError, TypeError) as error:  # DecodeError is a ValueError
+            raise self._damaged(error) from error
+        if digest is not None and digest in _known:
+            _known.move_to_end(digest)
+            return _known[digest]
+        value = store.get(name)
+        if value is not None and digest is not None:
+            if digest_of(value) != digest:
+                raise self._damaged(f"the value {name} is not the one that was saved")
+            _remember(digest, value)
+        return value
 
     def load(self, store: Store) -> tuple[dict[VertexId, dict[str, pl.DataFrame]], Extra]:
         """Read the saved chunks of each vertex, mapped from the cache where it has them, and the rest."""
@@ -104,17 +128,15 @@ class SavedState:
         assert self.version is not None
         batch = int.from_bytes(self.version[:8])
         try:
-            manifest = _manifest.decode(sealed.unsealed(_value(store, "manifest")))
+            manifest = self._read(store)
             for full, data in manifest.inline.items():
                 self._chunks[full] = Saved(decode_chunk(data), data, b"", len(data), batch)
             for full, number in manifest.stored.items():
                 self._chunks[full] = self._stored(full, number, manifest.digests.get(full), store)
             lost = self._load_derived(manifest.derived, batch)
         except (ValueError, LookupError, TypeError) as error:  # DecodeError is a ValueError
-            raise HostFault(
-                f"the state of bucket {self._number} is damaged: {error}",
-                hint="restore the checkpoint from a copy, or start with a new one",
-            ) from error
+            raise self._damaged(error) from error
+        self._manifest, self._values = None, manifest.values
         state: dict[VertexId, dict[str, pl.DataFrame]] = {}
         for full, saved in self._chunks.items():
             name, _, chunk = full.partition("/")
@@ -148,7 +170,7 @@ class SavedState:
         for saved in self._chunks.values():
             if saved.inline is None:
                 self._cache.drop(saved.digest)
-        self._chunks, self.version = {}, None
+        self._chunks, self._values, self.version = {}, {}, None
 
     def sizes(self) -> dict[VertexId, int]:
         """Return the bytes of each vertex's chunks."""
@@ -171,6 +193,17 @@ class SavedState:
     def close(self) -> None:
         """Release all chunks."""
         self._chunks = {}
+
+    def _read(self, store: Store) -> Manifest:
+        if self._manifest is None:
+            self._manifest = _manifest.decode(sealed.unsealed(_value(store, "manifest")))
+        return self._manifest
+
+    def _damaged(self, why: object) -> HostFault:
+        return HostFault(
+            f"the state of bucket {self._number} is damaged: {why}",
+            hint="restore the checkpoint from a copy, or start with a new one",
+        )
 
     def _load_derived(self, derived: Mapping[str, bytes], batch: int) -> set[VertexId]:
         """Read chunks from the cache; return the vertices of which some are missing."""
@@ -238,19 +271,30 @@ class SavedState:
             for full, saved in self._chunks.items()
             if saved.is_stored and (full not in kept or not kept[full].is_stored)
         ]
+        written = {name: value() for name, value in others.items()}
+        values = self._values | {name: digest_of(value) for name, value in written.items()}
         manifest = Manifest(
             inline={full: saved.inline for full, saved in kept.items() if saved.inline is not None},
             stored={full: saved.batch for full, saved in kept.items() if saved.is_stored},
             extra=extra,
             digests={full: saved.digest for full, saved in kept.items() if saved.is_stored},
             derived={full: saved.digest for full, saved in kept.items() if saved.is_cached},
+            values=values,
         )
         encoded = sealed.seal(msgspec.msgpack.encode(manifest))
         yield "manifest", encoded
-        for name, value in others.items():
-            yield name, value()
+        for name, value in written.items():
+            yield name, value
+            _remember(values[name], value)
+        self._values = values
         self.version = batch.to_bytes(8) + digest_of(encoded)
         yield VERSION, self.version
+
+
+def _remember(digest: bytes, value: bytes) -> None:
+    _known[digest] = value
+    if len(_known) > _KNOWN:
+        _known.popitem(last=False)
 
 
 def _value(store: Store, name: str) -> bytes:

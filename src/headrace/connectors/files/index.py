@@ -373,9 +373,9 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
     if os.path.isfile(path):
         return [path], []
     if is_glob(path):
-        directory = _directory_of(path)
-        if directory is not None:
-            return _named_in_unicode(_matching(directory, os.path.basename(path))), [directory]
+        only = _directory_of(path)
+        if only is not None:
+            return _named_in_unicode(_matching(only, os.path.basename(path))), [only]
         matches = [
             match
             for match in glob.iglob(path, recursive=True)

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from headrace.hosts.spark.hashing import partition_of
+from headrace.hosts.spark.state_requests import StateRequests
 
 # Spark makes a processor on the driver too, in a new process, only to ask for its state variables: imports come later.
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ KEEP_BYTES = 32 * 1024 * 1024
 #: One variable, with types that are not text: each variable and each text costs a call of the JVM in every task.
 _NAME = StructType().add("name", StringType())
 _DATA = StructType().add("data", BinaryType())
+#: A value of so many bytes is remembered while its bucket runs, such as the version.
+_SMALL = 1024
 #: Whether this worker process has excluded what it imported from garbage collection. Python can say how many objects
 #: are excluded, but it counts them then: 78,000, which takes 4 ms.
 _is_frozen = False
@@ -62,6 +65,7 @@ class BucketProcessor(StatefulProcessor):
         self.is_local = is_local
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        self.requests = StateRequests(handle)
         self.values = handle.getMapState("values", _NAME, _DATA)
         self.task: _Task | None = None
 
@@ -103,7 +107,7 @@ class BucketProcessor(StatefulProcessor):
             own = [number for number in numbers if partition_of(number, self.partitions) == context.partitionId()]
             allowance = allowance_of(self.partitions, is_local=self.is_local)
             self.task = _Task(directory, batch, context.partitionId(), own, allowance)
-        task, store = self.task, _SparkStore(self.values)
+        task, store = self.task, _SparkStore(self.values, self.requests)
         kept = _kept.pop((self.directory, bucket_number), None)
         bucket = None if kept is None or kept[0] != run else kept[1]
         with telling():
@@ -120,7 +124,7 @@ class BucketProcessor(StatefulProcessor):
         return out
 
     def close(self) -> None:
-        pass
+        self.requests.settle()  # before Spark commits what was written
 
 
 def _freeze_once() -> None:
@@ -155,16 +159,24 @@ class _Task:
 
 
 class _SparkStore:
-    """`worker.bucket.Store` over Spark's state."""
+    """`worker.bucket.Store` over Spark's state, for one bucket in one micro-batch: a small value is read once."""
 
-    def __init__(self, values: Any) -> None:
-        self._values = values
+    def __init__(self, values: Any, requests: StateRequests) -> None:
+        self._values, self._requests = values, requests
+        self._read: dict[str, bytes | None] = {}
 
     def get(self, name: str) -> bytes | None:
-        value = self._values.getValue((name,))
-        return None if value is None else bytes(value[0])
+        if name in self._read:
+            return self._read[name]
+        with self._requests.awaited():
+            found = self._values.getValue((name,))
+        value = None if found is None else bytes(found[0])
+        if value is None or len(value) <= _SMALL:
+            self._read[name] = value
+        return value
 
     def save(self, changed: Iterable[tuple[str, bytes]], removed: Iterable[str]) -> None:
+        self._read.clear()
         for name, data in changed:
             self._values.updateValue((name,), (data,))
         for name in removed:

@@ -64,7 +64,8 @@ def run(folder: Path, statements: str) -> tuple[list[Row], Values]:
             row for task in reader.partitions(start, end) for batch in reader.read(task) for row in batch.to_pylist()
         ]
         values = Values()
-        handle: Any = SimpleNamespace(getMapState=lambda *_: values)
+        client = SimpleNamespace(_send_proto_message=None, _receive_proto_message=None)
+        handle: Any = SimpleNamespace(getMapState=lambda *_: values, _statefulProcessorApiClient=client)
         task = BucketProcessor(str(checkpoint), Allowed(), {}, [0], 1, is_local=True)
         task.init(handle)
         given = list(task.handleInputRows((0,), iter(SparkRow(**row) for row in sent), None))
