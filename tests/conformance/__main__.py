@@ -24,6 +24,7 @@ def main() -> None:
         "money", Grammar(FILES + 2).money, known, "with quotients and medians of DECIMALs, and approximate aggregates"
     )
     _write("window_offsets", Grammar(FILES + 3).offset, known, "with windows that have an offset")
+    _write("window_totals", Grammar(FILES + 4).totals, known, "with aggregates of the results of a window")
 
 
 def _write(name: str, draw: Callable[[], tuple[str, str]], known: set[str], which: str) -> None:

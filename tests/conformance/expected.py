@@ -42,6 +42,7 @@ _NAMES = (
     (r"\bpercentile\(m, ([\d.]+)\)", r"quantile_cont(CAST(m AS DOUBLE), \1)"),
     (r"\b(?:percentile_approx|approx_percentile)\(", "quantile_disc("),
     (r"\bapprox_count_distinct\((\w+)\)", r"count(DISTINCT \1)"),
+    (r"\bwindow_end AS until\b", "0 AS until"),  # all tuples are in one window
     (r"\bat\b", '"at"'),
 )
 _OFFSET = re.compile(r" \[RANGE (\d+) MINUTES OFFSET (\d+) MINUTES\]")

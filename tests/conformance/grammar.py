@@ -76,6 +76,20 @@ class Grammar:
         shown = ", ".join(f"{text} AS c{n}" for n, (_, text) in enumerate(made))
         return f"IT{kinds}", f"SELECT i, t, {shown} FROM s {WINDOW}{self._where()}"
 
+    def totals(self) -> tuple[str, str]:
+        """Return a statement that aggregates the results of a window once more, by the end of the window."""
+        kinds = {"i": "I", "t": "T", "w": "T", "b": "B"}
+        keys = self._chance.sample(tuple(kinds), self._chance.randint(1, 3))
+        kept = keys[: self._chance.randrange(2)]
+        inner = self._chance.choice(("count(*)", "sum(j)", "max(i)", "count(DISTINCT t)", "min(j) FILTER (WHERE b)"))
+        outer = self._chance.sample(("sum(n)", "max(n)", "min(n)", "count(n)", "count(*)"), self._chance.randint(1, 3))
+        results = f"SELECT {', '.join(keys)}, {inner} AS n, window_end AS until FROM s {WINDOW}{self._where()}"
+        shown = ", ".join([*kept, *(f"{call} AS c{number}" for number, call in enumerate(outer))])
+        return (
+            "".join(kinds[key] for key in kept) + "I" * len(outer),
+            f"SELECT {shown} FROM ({results} GROUP BY {', '.join(keys)}) AS g GROUP BY {', '.join(['until', *kept])}",
+        )
+
     def money(self) -> tuple[str, str]:
         """Return a statement with quotients, medians and percentiles of DECIMALs, and approximate aggregates."""
         if self._chance.random() < 0.4:
