@@ -32,6 +32,8 @@ class HeadraceError(Exception):
         self.message = message
         self.span = span
         self.hint = None if hint is None else redact(hint)
+        if self.hint:
+            self.add_note(f"hint: {self.hint}")  # a traceback shows it below the message
         self.text: str | None = None  # the text that the span points into, if known
         self.vertex: str | None = None  # the vertex in which it happened, if known
         self.lacks_code = False  # whether Python code that a statement names cannot be loaded

@@ -343,6 +343,7 @@ class Session:
     def _waiting(self, query: str) -> deque[list[dict[str, Any]]]:
         """Return the results of micro-batches that nobody has taken yet."""
         waiting: deque[list[dict[str, Any]]] = deque()
+        self._query_named(query)  # one that is created later would be waited for in vain if its name is wrong
         self.subscribe(query, lambda _, rows: waiting.append(rows))
         return waiting
 
@@ -538,10 +539,13 @@ class Session:
             self.deployment.delivery.reactions.start()
 
     def _subscribe(self, query: str, function: object, pass_on: PageReader) -> None:
-        """Call `pass_on` with each micro-batch's results of a query."""
+        """Call `pass_on` with each micro-batch's results of a query, which may be created later."""
         check_callable(function)
         self._own()
-        name = self._query_named(query)
+        try:
+            name = self._query_named(query)
+        except NameFault:
+            name = str(query)
         subscribe_to(self.directory, name)
         self.deployment.delivery.subscribers.setdefault(name, []).append(pass_on)
 

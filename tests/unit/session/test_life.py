@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -136,9 +137,7 @@ def test_an_argument_that_is_none_is_refused_with_a_hint(arguments: dict[str, An
         lambda session: session.partials("hig"),
         lambda session: session.follow("hig"),
         lambda session: session.follow_async("hig"),
-        lambda session: session.subscribe("hig", print),
         lambda session: session.subscribe("high", 5),
-        lambda session: session.for_each_batch("hig", print),
         lambda session: session.for_each_batch("high", None),
         lambda session: session.register("f", "print"),
         lambda session: session.push("bid", BIDS),
@@ -155,6 +154,15 @@ def test_a_name_or_a_function_that_is_none_is_refused_with_a_hint(
     assert refused.value.hint
 
 
+def test_a_query_may_be_subscribed_to_before_it_is_created(session: Session) -> None:
+    taken: list[dict[str, Any]] = []
+    session.subscribe("low", lambda batch, rows: taken.extend(rows))
+    session.execute("CREATE QUERY low AS SELECT item FROM bids WHERE price < 20 INTO CONSOLE")
+    session.push("bids", BIDS)
+    session.drain()
+    assert taken == [{"item": 1}]
+
+
 def test_the_name_of_a_query_may_be_written_in_any_case(session: Session) -> None:
     followed = session.follow("HIGH", timeout=30)
     session.push("bids", BIDS)
@@ -169,6 +177,15 @@ def test_results_of_a_query_that_has_none_say_why(session: Session, monkeypatch:
     monkeypatch.setattr(session, "failed", lambda: {"shown": "no water"})
     with pytest.raises(HostFault, match="query shown has failed: no water"):
         session.results("shown")
+
+
+def test_a_traceback_shows_the_hint(session: Session) -> None:
+    with pytest.raises(NameFault) as refused:
+        session.execute("SELECT prise FROM bids")
+    assert traceback.format_exception(refused.value)[-2:] == [
+        "headrace.errors.NameFault: column 'prise' does not exist in bids\n",
+        "hint: did you mean 'price'?\n",
+    ]
 
 
 def test_an_error_in_the_block_of_a_session_goes_on_as_it_is() -> None:
