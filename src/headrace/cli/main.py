@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 
 from headrace.cli.interrupts import end_at_once, raise_again
 
@@ -34,6 +35,7 @@ from headrace.cli import (  # noqa: E402
 )
 from headrace.cli.demo import demo  # noqa: E402
 from headrace.cli.help import flag, program  # noqa: E402
+from headrace.cli.output import BAD_QUERY  # noqa: E402
 from headrace.cli.prompt import shell  # noqa: E402
 from headrace.cli.serving import dashboard, remote, serve  # noqa: E402
 from headrace.hosts.spark.starting.settings import DEBUG  # noqa: E402
@@ -100,6 +102,9 @@ def main() -> None:
         os.getcwd()
     except FileNotFoundError:
         sys.exit("the current folder was deleted; change to another one")
+    if "--checkpoint=" in arguments or ("--checkpoint", "") in pairwise(arguments):
+        typer.echo("--checkpoint is empty: is a variable not set? The current folder is --checkpoint .", err=True)
+        sys.exit(BAD_QUERY)
     if "--debug" in arguments and arguments[0] != "test":
         arguments = ["--debug", *(argument for argument in arguments if argument != "--debug")]
     app(arguments, prog_name=program())

@@ -15,7 +15,7 @@ from headrace.cli import bench
 from headrace.cli import test as checks
 from headrace.cli.demo import demo
 from headrace.cli.help import examples
-from headrace.cli.main import app
+from headrace.cli.main import app, main
 from headrace.cli.output import faults
 from headrace.cli.prompt import completion, shell
 from headrace.language import parser
@@ -451,3 +451,11 @@ def test_a_folder_that_was_deleted_is_told(tmp_path: Path) -> None:
         1,
         ["the current folder was deleted; change to another one"],
     )
+
+
+@pytest.mark.parametrize("words", [["--checkpoint", ""], ["--checkpoint="]])
+def test_an_empty_checkpoint_is_not_the_current_folder(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["headrace", "check", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
