@@ -59,11 +59,12 @@ def test_a_query_that_is_replaced_keeps_its_folder(tmp_path: Path) -> None:
 def test_a_new_deployment_says_whose_files_it_replaces(tmp_path: Path) -> None:
     script = STREAM + f"CREATE QUERY q AS SELECT v FROM s {into(tmp_path / 'out')}"
     script += f"CREATE RULE r ON s DO INSERT INTO FILES (path '{tmp_path / 'rule'}', format 'csv');"
-    for checkpoint in ("first", "first", "second"):
+    for number, checkpoint in enumerate(("first", "first", "second")):
         with Session(tmp_path / checkpoint, host="local") as session:
             warnings = [text for text in map(text_of, session.execute(script)) if text.startswith("warning")]
-            session.push("s", ROWS)
-            session.drain()
+            if not number:
+                session.push("s", ROWS)
+                session.drain()
         assert [str(tmp_path / name) in "".join(warnings) for name in ("out", "rule")] == [checkpoint == "second"] * 2
 
 
