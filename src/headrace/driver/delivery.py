@@ -33,7 +33,7 @@ from headrace.driver.failed_results import FailedResults
 from headrace.driver.moment import Moment
 from headrace.driver.progress import Progress, change_progress, mark_ended, read_progress
 from headrace.driver.results import Arrived, QueryResults, outputs_of, results_by_query, sort_out
-from headrace.driver.rules.raising import caused_bounds, raisers
+from headrace.driver.rules.raising import caused_bounds, feeders, raisers
 from headrace.driver.rules.reactions import Reactions
 from headrace.driver.shed_rows import shed_rows
 from headrace.driver.staged_results import part_in
@@ -246,10 +246,15 @@ class Delivery:
         )
 
     def _is_settled(self, running: Running) -> bool:
-        """Return whether all actions of rules have been taken, if streams end and a query reads those that failed."""
-        readers = {
-            query.query for query in running.known if any(stream.connector.kind == FAILURES for stream in query.streams)
+        """Return whether all actions of rules have been taken, if streams end and a query reads those that failed.
+
+        What depends on such a query by an event that a rule raises ends after it.
+        """
+        reports = {
+            stream.name for query in running.known for stream in query.streams if stream.connector.kind == FAILURES
         }
+        after = reports | {event for event, streams in feeders(running).items() if reports & streams}
+        readers = {query.query for query in running.known if any(stream.name in after for stream in query.streams)}
         others = [vertex for vertex, query in outputs_of(running).items() if query not in readers]
         if not running.draining or not readers or any(self.bounds.get(vertex, BEGIN) < END for vertex in others):
             return False

@@ -193,6 +193,8 @@ class Intake:
 
     def _stream(self, name: str, deployed: Deployed, start: Offset, progress: Progress, time: int) -> StreamAt:
         before = start.streams.get(name) or StreamAt(fresh=time)
+        if before.ended and deployed.running.draining:  # what comes now is behind its end
+            return before
         if before.idle:
             before = msgspec.structs.replace(before, fresh=time)
         source, stream = deployed.sources[name], deployed.streams[name]
