@@ -50,6 +50,20 @@ def delimiter(options: Mapping[str, Option]) -> str:
     return separator
 
 
+#: Microseconds in the units in which numbers count from 1970.
+_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def epoch(options: Mapping[str, Option], form: str) -> int:
+    """Read in which unit numbers in TIMESTAMP columns count from 1970, as microseconds."""
+    unit = text(options, "epoch", "us")
+    if unit not in _UNITS:
+        raise NameFault(f"option 'epoch' is {unit!r}", hint="there are: s, ms, us; times since 1970 are in that unit")
+    if "epoch" in options and form not in ("csv", "json"):
+        raise QueryError(f"the option 'epoch' is for csv and json, not for {form}", hint="leave it out")
+    return _UNITS[unit]
+
+
 def flag(options: Mapping[str, Option], name: str, default: bool) -> bool:
     """Read an option as true or false."""
     value = options.get(name, default)

@@ -24,7 +24,7 @@ from headrace.connectors.connector import Offset, Slice, Split
 from headrace.connectors.files.source import bad_lines
 from headrace.connectors.formats import text
 from headrace.connectors.formats.conversion import select
-from headrace.connectors.options import check_names, require, whole
+from headrace.connectors.options import check_names, epoch, require, whole
 from headrace.errors import SourceFault
 from headrace.model.limits import LINE_BYTES
 from headrace.storage import files
@@ -32,7 +32,7 @@ from headrace.storage.names import file_name
 
 _LOG = logging.getLogger(__name__)
 
-OPTIONS = ("host", "port")
+OPTIONS = ("host", "port", "epoch")
 _SEGMENT = 64 << 20
 _SUFFIX = ".lines"
 _SAMPLE = 1 << 16
@@ -44,6 +44,7 @@ def address(connector: Connector) -> tuple[str, int]:
     """Read and check the options of a SOCKET source."""
     check_names(connector, OPTIONS)
     require(connector, "port", "9999")
+    epoch(connector.options, "json")
     return str(connector.options.get("host", "localhost")), whole(connector.options, "port", 0, least=1)
 
 
@@ -53,6 +54,7 @@ class SocketSource:
     def __init__(self, stream: Stream, checkpoint: Path) -> None:
         self._schema = stream.schema
         self._address = address(stream.connector)
+        self._form = text.Json(epoch(stream.connector.options, "json"))
         self._directory = Path(checkpoint) / "sources" / file_name(stream.name)
         self._receiver: _Receiver | None = None
 
@@ -106,7 +108,7 @@ class SocketSource:
             ) from None
         with path.open("rb") as file:
             for lines in text.blocks(file, begin - first, end - first, size=size):
-                parsed = text.parse(lines, schema, text.Json())
+                parsed = text.parse(lines, schema, self._form)
                 seq = pl.Series("seq", first + lines.begin + parsed.positions, dtype=pl.Int64)
                 bad = (
                     bad_lines(lines, parsed.bad, origin, 1 + text.count_lines(path, 0, lines.begin))

@@ -253,7 +253,8 @@ COLUMN_CLAUSES = {
     "GENERATED": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...",
     "AS": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...; PROCTIME() is not needed: "
     "without WATERMARK FOR and TIMESTAMP BY, the time of a tuple is when it is read; an event time is in the records, "
-    "as ISO text or as a number of microseconds since 1970",
+    "as ISO text or as a number since 1970: instead of `ts BIGINT, at AS TO_TIMESTAMP_LTZ(ts, 3), WATERMARK FOR at AS "
+    "at`, write `ts TIMESTAMP, WATERMARK FOR ts AS ts`, with the option epoch 'ms', in WITH 'epoch' = 'ms'",
     "REFERENCES": "leave it out: a join names both columns",
     "UNIQUE": "leave it out: SELECT DISTINCT over a window removes duplicates",
 }

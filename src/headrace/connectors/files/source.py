@@ -27,7 +27,7 @@ from headrace.connectors.files.partitions import Partition, partition_of
 from headrace.connectors.formats import columnar, text
 from headrace.connectors.formats.conversion import select
 from headrace.connectors.formats.messages import Messages, read_messages
-from headrace.connectors.options import check_names, delimiter, flag, near, require, whole
+from headrace.connectors.options import check_names, delimiter, epoch, flag, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.calendar import python_rows
@@ -41,7 +41,7 @@ from headrace.storage.reading import open_to_read, size_of
 
 Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
 FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json")
-OPTIONS = ("path", "format", "header", "delimiter", "null_value", "terminator", "pattern", "max_rows")
+OPTIONS = ("path", "format", "header", "delimiter", "null_value", "epoch", "terminator", "pattern", "max_rows")
 _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv",
     ".json": "json", ".jsonl": "json", ".ndjson": "json",
@@ -80,6 +80,7 @@ class Layout:
     pattern: str
     max_rows: int
     messages: Messages | None = None
+    epoch: int = 1
 
     @property
     def is_text(self) -> bool:
@@ -112,7 +113,7 @@ def layout(connector: Connector) -> Layout:
         word(options, "pattern", "*"),
     )
     chosen: Format = next((known for known in FORMATS if known == form), "python")
-    return Layout(path, chosen, header, delimiter(options), null, pattern, max_rows, messages)
+    return Layout(path, chosen, header, delimiter(options), null, pattern, max_rows, messages, epoch(options, form))
 
 
 def check_files(connector: Connector) -> None:
@@ -449,9 +450,9 @@ class FilesSource:
         if self._layout.messages is not None:
             return self._layout.messages, mark
         if self._layout.format == "json":
-            return text.Json(), mark
+            return text.Json(self._layout.epoch), mark
         if not self._layout.header:
-            return text.Csv(self._schema.names, self._layout.delimiter, self._layout.null), mark
+            return self._csv(self._schema.names), mark
         try:
             names = (
                 tuple(
@@ -472,7 +473,10 @@ class FilesSource:
                     hint=f"its first line names {', '.join(names)}; say header false if that is a record, or leave the "
                     f"file out: {_REPAIR} {path}",
                 )
-        return text.Csv(names, self._layout.delimiter, self._layout.null), len(head)
+        return self._csv(names), len(head)
+
+    def _csv(self, names: tuple[str, ...]) -> text.Csv:
+        return text.Csv(names, self._layout.delimiter, self._layout.null, self._layout.epoch)
 
 
 def bad_frame(records: Sequence[str], reasons: Sequence[str], origins: Sequence[str]) -> pl.DataFrame:

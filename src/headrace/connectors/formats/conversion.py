@@ -91,13 +91,17 @@ def failures(before: pl.Series, after: pl.Series) -> pl.Series:
     return after.is_null() & before.is_not_null()
 
 
-def convert_all(raw: pl.DataFrame, schema: Schema) -> tuple[pl.DataFrame, dict[int, str]]:
-    """Turn the columns of `schema` into their types; also say which rows are bad, and why."""
+def convert_all(raw: pl.DataFrame, schema: Schema, epoch: int = 1) -> tuple[pl.DataFrame, dict[int, str]]:
+    """Turn the columns of `schema` into their types; also say which rows are bad, and why.
+
+    Numbers in TIMESTAMP columns count in units of `epoch` microseconds.
+    """
     columns: list[pl.Series] = []
     failed: dict[int, str] = {}
     for field in schema:
         before = raw[field.name]
-        after = convert(before, field.type).alias(field.name)
+        is_counted = epoch != 1 and field.type is Type.TIMESTAMP and before.dtype != field.type.polars
+        after = (_counted(before, epoch) if is_counted else convert(before, field.type)).alias(field.name)
         columns.append(after)
         if after.null_count() > before.null_count():
             wrong = failures(before, after).arg_true()
@@ -177,6 +181,18 @@ def _shaped(value: Any, to: DataType) -> Any:
         return shaped(value, to)
     except (ValueError, OverflowError):
         return None
+
+
+def _counted(column: pl.Series, epoch: int) -> pl.Series:
+    """Turn numbers of units since 1970, also as texts, and other texts of times into times."""
+    is_text = column.dtype == pl.String
+    numbers = (column.str.strip_chars() if is_text else column).cast(pl.Int64, strict=False)
+    most = (2**63 - 1) // epoch
+    fitting = numbers.set(~numbers.is_between(-most, most).fill_null(True), None)
+    times = (fitting * epoch).cast(pl.Datetime("us"))
+    if not is_text or not failures(column, numbers).any():
+        return times
+    return times.zip_with(numbers.is_not_null(), _instants(column))
 
 
 def _instants(column: pl.Series) -> pl.Series:

@@ -57,16 +57,22 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Csv:
-    """How to read CSV: the file's columns in order, the separator, and the text that stands for NULL."""
+    """How to read CSV: the file's columns in order, the separator, and the text that stands for NULL.
+
+    Numbers in TIMESTAMP columns count in so many microseconds from 1970.
+    """
 
     names: tuple[str, ...]
     delimiter: str = ","
     null: str = ""
+    epoch: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """How to read JSON lines: missing keys are NULL, other keys are ignored."""
+    """How to read JSON lines: missing keys are NULL, other keys are ignored; numbers in TIMESTAMP columns as in CSV."""
+
+    epoch: int = 1
 
 
 Form: TypeAlias = Csv | Json
@@ -127,7 +133,7 @@ class _Blocks:
         raw = self._block(lines)
         count = len(lines.starts)
         if raw is not None:
-            return _typed(lines, raw, np.arange(count, dtype=np.int64), [], self._schema)
+            return _typed(lines, raw, np.arange(count, dtype=np.int64), [], self._schema, self._form)
         self._faults += 1
         if count <= _FEW_LINES or self._faults > _MOST_FAULTS or not _has_blocks(self._schema, self._form):
             return parse_each(lines, self._schema, self._form)
@@ -377,7 +383,7 @@ def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
         for k, f in enumerate(schema)
     ]
     raw = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(good))
-    return _typed(lines, raw, np.array(good, dtype=np.int64), bad, schema)
+    return _typed(lines, raw, np.array(good, dtype=np.int64), bad, schema, form)
 
 
 def _raw_type(type_: DataType, form: Form) -> pl.DataType:
@@ -433,8 +439,10 @@ def _raw_text(value: msgspec.Raw) -> str | None:
     return None if text in ("", "null") else text
 
 
-def _typed(lines: Lines, raw: pl.DataFrame, good: Positions, bad: list[tuple[int, str]], schema: Schema) -> Parsed:
-    rows, failed = convert_all(raw, schema)
+def _typed(
+    lines: Lines, raw: pl.DataFrame, good: Positions, bad: list[tuple[int, str]], schema: Schema, form: Form
+) -> Parsed:
+    rows, failed = convert_all(raw, schema, form.epoch)
     if failed:
         keep = np.ones(len(good), dtype=bool)
         keep[list(failed)] = False

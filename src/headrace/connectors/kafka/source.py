@@ -28,7 +28,7 @@ from headrace.connectors.kafka.columns import check_column
 from headrace.connectors.kafka.keys import KEY_TYPES, TimeTest, homes, needed_keys
 from headrace.connectors.kafka.limit import cut
 from headrace.connectors.kafka.records import Arrow, Form, Reading
-from headrace.connectors.options import check_names, delimiter, near, require
+from headrace.connectors.options import check_names, delimiter, epoch, near, require
 from headrace.connectors.options import text as word
 from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.option import Option
@@ -38,7 +38,9 @@ from headrace.model.schema import Schema
 from headrace.model.types import Type
 
 FORMATS = ("json", "csv", "arrow")
-OPTIONS = ("bootstrap", "topic", "format", "delimiter", "null_value", "key", "record_time", "start", "timeout")
+OPTIONS = (
+    "bootstrap", "topic", "format", "delimiter", "null_value", "epoch", "key", "record_time", "start", "timeout",
+)  # fmt: skip
 #: Fewer records are not worth a task of their own.
 _LEAST = 10_000
 
@@ -276,7 +278,7 @@ class KafkaSource:
 
 
 def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
-    messages = read_messages(form, options)
+    messages, unit = read_messages(form, options), epoch(options, form)
     if messages is not None:
         messages.load()
         return messages
@@ -285,7 +287,7 @@ def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
             raise QueryError(f"KAFKA: format {form!r} takes no option {name!r}", hint="it is an option of format 'csv'")
     match form:
         case "json":
-            return text.Json()
+            return text.Json(unit)
         case "arrow":
             return Arrow()
         case "csv":
@@ -294,6 +296,7 @@ def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
                 tuple(name for name in schema.names if name != time),
                 delimiter(options),
                 word(options, "null_value", ""),
+                unit,
             )
         case _:
             raise NameFault(

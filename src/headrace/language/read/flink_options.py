@@ -23,12 +23,13 @@ _SOURCES: dict[str, dict[str, str]] = {
         "scan.startup.mode": "start",
         "properties.security.protocol": "security.protocol",
         "properties.sasl.mechanism": "sasl.mechanism",
+        "epoch": "epoch",  # not one of Flink's, which computes a column instead
     },
-    "filesystem": {"path": "path", "format": "format"},
+    "filesystem": {"path": "path", "format": "format", "epoch": "epoch"},
 }
 #: The same for sinks.
 _SINKS: dict[str, dict[str, str]] = {
-    "kafka": {name: ours for name, ours in _SOURCES["kafka"].items() if ours != "start"},
+    "kafka": {name: ours for name, ours in _SOURCES["kafka"].items() if ours not in ("start", "epoch")},
     "filesystem": {
         "path": "path",
         "format": "format",
