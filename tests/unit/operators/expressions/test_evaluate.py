@@ -14,7 +14,7 @@ from headrace.errors import NotSupported, TypeFault
 from headrace.model.expressions.expression import Call, Case, Cast, Column, Expr, Literal
 from headrace.model.expressions.functions import FUNCTIONS
 from headrace.model.time import parse_instant
-from headrace.model.types import DataType, Type, can_cast
+from headrace.model.types import ArrayType, DataType, Type, can_cast
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate, evaluate
 from headrace.operators.expressions.kernels import KERNELS
 from headrace.operators.expressions.kernels.conversion import convert
@@ -492,6 +492,15 @@ def test_many_arguments_are_no_levels_of_nesting() -> None:
     assert run(call("coalesce", *columns), frame) == [None, 7, 5]
     assert run(call("coalesce", *columns, lit(9, L)), frame) == [9, 7, 5]
     assert run(call("in", lit(2_098, L), *columns), frame) == [None, None, True]
+
+
+def test_an_array_holds_its_arguments_with_null_also_many() -> None:
+    a, many = Column("a", L), ArrayType(L)
+    frame = pl.DataFrame({"a": [1, None]}, schema={"a": pl.Int64})
+    assert run(Call("array", (a, lit(None, L), lit(3, L)), many), frame) == [[1, None, 3], [None, None, 3]]
+    held = Call("array", (Call("array", (a,), many), lit(None, many)), ArrayType(many))
+    assert run(held, frame) == [[[1], None], [[None], None]]
+    assert run(Call("array", (a,) * 20_000, many), frame) == [[1] * 20_000, [None] * 20_000]
 
 
 @pytest.mark.parametrize("count", [33, 5_000])

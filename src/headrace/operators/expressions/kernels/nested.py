@@ -56,6 +56,14 @@ def _struct(args: Arguments) -> pl.Expr:
     return pl.struct([args.compiled[2 * i + 1].alias(name) for i, name in enumerate(names)])
 
 
+def _array(args: Arguments) -> pl.Expr:
+    assert isinstance(args.call.type, ArrayType)
+    element = args.call.type.element
+    if not args.compiled or not isinstance(element, Type):  # Polars would join ARRAYs instead of holding them
+        return rows(lambda *values: list(values), args, skip_null=False)
+    return pl.concat_list([args.get(place, element) for place in range(len(args))])
+
+
 def _map(*values: Any) -> dict[Any, Any] | None:
     keys = values[::2]
     return None if None in keys else dict(zip(keys, values[1::2], strict=True))
@@ -272,7 +280,7 @@ NESTED: dict[str, Kernel] = {
     "field": _field,
     "item": _item,
     "element_at": _element_at,
-    "array": _rows(lambda *values: list(values), skip_null=False),
+    "array": _array,
     "named_struct": _struct,
     "map": _rows(_map, skip_null=False),
     "map_from_arrays": _rows(_map_from_arrays),
