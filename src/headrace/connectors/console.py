@@ -101,5 +101,7 @@ def _cell(value: Any) -> str:
             return value.isoformat(sep=" ")
         case bytes():
             return value.hex()
+        case pl.Series():  # an ARRAY
+            return _cell(value.to_list())
         case _:
             return str(value).translate(_CONTROLS)

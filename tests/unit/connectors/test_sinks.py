@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from headrace.catalog.definitions import Connector, Stream, Timing
-from headrace.connectors.console import ConsoleSink
+from headrace.connectors.console import ConsoleSink, block
 from headrace.connectors.files.sink import FilesSink
 from headrace.connectors.files.source import FilesSource
 from headrace.errors import SinkFault
@@ -183,3 +183,7 @@ def test_the_console_shows_what_a_terminal_would_obey_or_lacks_as_escapes() -> N
     )
     lines = ["q #0", "  n  s", r"  1  a\x1b[2Jb\r\nc", r"  1  \x85", r"  1  \xfc\U0001f389", ""]
     assert written.getvalue().decode("ascii").split("\n") == lines
+
+
+def test_an_array_on_the_console_is_a_list() -> None:
+    assert "[1, None]" in block("q #0", pl.DataFrame({"a": [[1, None]]}), 10)
