@@ -1,6 +1,7 @@
 """Count the tuples that the sources of a Flink job have read, by Flink's own metrics."""
 
 import json
+import re
 import socket
 import threading
 import time
@@ -42,6 +43,11 @@ def run(environment: Any, statement: str, port: int, streams: list[str], began: 
     return {"seconds": seconds, "read": read}
 
 
+def reads(vertex: str, stream: str) -> bool:
+    """Return whether a vertex of this name reads a stream, from files or from a topic."""
+    return re.search(rf"Source: ({stream}\[|KafkaSource-\S*\.{stream}(\s|$))", vertex) is not None
+
+
 def _watch(
     address: str, streams: list[str], began: float, read: list[tuple[float, int]], ended: threading.Event
 ) -> None:
@@ -66,7 +72,7 @@ def _watch(
 def _counters(address: str, streams: list[str]) -> dict[str, list[str]]:
     """Return the names of the counters of tuples that streams have given, by vertex; none until all have one."""
     vertices = _get(address)["vertices"]
-    sources = [vertex["id"] for vertex in vertices if any(f"Source: {stream}[" in vertex["name"] for stream in streams)]
+    sources = [vertex["id"] for vertex in vertices if any(reads(vertex["name"], stream) for stream in streams)]
     found = {
         vertex: [
             metric["id"]

@@ -30,6 +30,8 @@ _SETTINGS = {
     "execution.checkpointing.mode": "EXACTLY_ONCE",
     "execution.checkpointing.storage": "filesystem",
     "state.backend.type": "hashmap",
+    # a job that fails ends and says why, instead of starting again for ever
+    "restart-strategy.type": "none",
     **counting.SETTINGS,
     "taskmanager.memory.network.max": "256m",
     "taskmanager.memory.managed.size": "256m",

@@ -176,7 +176,7 @@ def topic_source(name: str, columns: str, address: str) -> str:
         "scan.startup.mode": "earliest-offset",
         "scan.bounded.mode": "latest-offset",
         "format": "json",
-        "json.timestamp-format.standard": "ISO-8601",
+        "json.timestamp-format.standard": "SQL",
     }
     return f"CREATE TABLE {name} ({_columns(columns)}) WITH ({_options(options)})"
 

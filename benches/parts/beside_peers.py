@@ -17,6 +17,7 @@ import os
 import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from pyspark.errors import PySparkException
 
 from headrace.errors import HostFault
 from headrace.hosts.spark.starting.context import session_for
+from headrace.hosts.spark.starting.launch import Launch
 from headrace.session import Session
 
 PARTITIONS = 2
@@ -109,10 +111,23 @@ class Input:
     def spark_job(self, query: Query, folder: Path) -> plain_spark.SparkJob:
         """Return a query for plain Spark, with the rows that close its windows."""
         assert query.spark is not None
-        tails = "" if query.kind == "stateless" else f",tail-[0-{query.tails - 1}]"
+        number = 0 if query.kind == "stateless" else query.tails
+        tails = f",tail-[0-{number - 1}]" if number else ""
         streams = {name: (str(self.folder / name), self.schemas[name]) for name in query.streams}
         tables = [str(self.folder / f"{name}.parquet") for name in self.tables]
-        return plain_spark.SparkJob(query.spark, streams, f"{{[0-9]*{tails}}}.parquet", tables, str(folder))
+        topics = None if self.broker is None else self._spark_topics(self.broker, query, number)
+        return plain_spark.SparkJob(query.spark, streams, f"{{[0-9]*{tails}}}.parquet", tables, str(folder), topics)
+
+    def _spark_topics(self, broker: Broker, query: Query, tails: int) -> plain_spark.SparkTopics:
+        """Return where Spark reads a query's streams, with new topics for the rows that close its windows."""
+        ends = {
+            name: (f"{name}-end-{uuid.uuid4().hex[:8]}", str(self.folder / name / "tail-0.parquet"))
+            for name in query.streams
+        }
+        for topic, _ in ends.values():
+            broker.make(topic, 1)
+        limits = {name: self.parts[name] for name in query.streams}
+        return plain_spark.SparkTopics(broker.address, limits, ends, tails)
 
     def _from(self, name: str) -> str:
         if self.broker is not None:
@@ -210,7 +225,8 @@ def prepared(
     if input not in ("files", "kafka"):  # before Spark starts
         raise HostFault(f"there is no input {input!r}", hint="write files or kafka")
     os.environ.setdefault("HEADRACE_DRIVER_MEMORY", MEMORY)
-    session_for().conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
+    launch = Launch(conf=plain_spark.jars() if input == "kafka" else {})
+    session_for(launch).conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     with contextlib.ExitStack() as stack:
         folder = kept(bench, events_of, size, [__file__, *made_by])
         given = stack.enter_context(opened(folder, input))
@@ -219,8 +235,7 @@ def prepared(
             memory = FLINK_MEMORY.get(size, os.environ["HEADRACE_DRIVER_MEMORY"])
             peer = stack.enter_context(beside_flink.Flink(memory))
         place = Place(given, peer, peers)
-        if input == "files":
-            _warm_jvm(bench, events_of, warm_up, [__file__, *made_by], place)
+        _warm_jvm(bench, events_of, warm_up, [__file__, *made_by], place)
         for query in warm_up:
             measure("warm-up", query, place)
         yield place
@@ -287,7 +302,7 @@ def opened(folder: Path, kind: str) -> Iterator[Input]:
             for name in given.schemas:
                 broker.make(name, PARTITIONS)
                 rows = pa.concat_tables(pq.read_table(file) for file in given.files(name))
-                fill(broker.address, name, rows.cast(_without_zones(rows.schema)), PARTITIONS)
+                fill(broker.address, name, rows, PARTITIONS)
             yield replace(given, broker=broker)
         finally:
             broker.close()
@@ -311,12 +326,6 @@ def in_utc(schema: pa.Schema) -> pa.Schema:
     """Return a schema whose times are points in time."""
     return pa.schema(
         [pa.field(f.name, pa.timestamp("us", "UTC") if pa.types.is_timestamp(f.type) else f.type) for f in schema]
-    )
-
-
-def _without_zones(schema: pa.Schema) -> pa.Schema:
-    return pa.schema(
-        [pa.field(f.name, pa.timestamp("us") if pa.types.is_timestamp(f.type) else f.type) for f in schema]
     )
 
 
@@ -345,8 +354,10 @@ def _with_spark(
     name: str, query: Query, place: Place, known: duckdb.DuckDBPyConnection, folder: Path, measured: Measured
 ) -> None:
     given = place.given
-    if query.spark is None or given.broker is not None:
-        raise HostFault(query.refusal if query.spark is None else "no Kafka source here")
+    if query.spark is None:
+        raise HostFault(query.refusal)
+    if given.broker is not None and not plain_spark.jars():
+        raise HostFault("its connector of Kafka is not installed: benches/spark/setup")
     run = _run_spark(query, given, folder)
     check(f"{name} of Spark", query.reference, known, sorted((folder / "spark").glob("*.parquet")))
     measured.add("spark", run.rate(given.rows(query), given.batches), run)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benches.parts import beside_flink, flink
+from benches.parts import beside_flink, flink, plain_spark
 from benches.parts.beside_peers import PEERS, Input, answers, check, flink_job
 from benches.parts.dialects import Query
 
@@ -27,7 +27,7 @@ def whole_times(name: str, query: Query, given: Input, peers: Sequence[str] = PE
         ours = ["run", str(folder / "query.sql"), "--once", "--checkpoint", str(folder / "checkpoint")]
         seconds["ours"] = _timed([sys.executable, "-m", "headrace", *ours])
         check(f"{name} of Headrace", query.reference, known, sorted((folder / "ours").glob("*.parquet")))
-        if "spark" in peers and query.spark is not None and given.broker is None:
+        if "spark" in peers and query.spark is not None and (given.broker is None or plain_spark.jars()):
             seconds["spark"] = _timed(given.spark_job(query, folder).command(), memory)
             check(f"{name} of Spark", query.reference, known, sorted((folder / "spark").glob("*.parquet")))
         if "flink" in peers and query.flink is not None and flink.find_python() is not None:

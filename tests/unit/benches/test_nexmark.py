@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,32 @@ def test_what_flink_refuses_is_told_with_its_reason(nexmark: Any) -> None:
         told({"error": trace})
     with pytest.raises(HostFault, match="An error"):
         told({"error": "An error\n\tat some.Place"})
+
+
+def test_the_tuples_of_files_and_topics_are_counted_at_the_sources_of_a_job(nexmark: Any) -> None:
+    import importlib
+
+    reads = importlib.import_module("benches.flink.counting").reads
+    files = "Source: bid[1] -> Calc[2] -> Sink: Writer"
+    topic = "Source: KafkaSource-default_catalog.default_database.bid -> Calc[2]"
+    assert reads(files, "bid")
+    assert reads(topic, "bid")
+    assert reads("Source: KafkaSource-default_catalog.default_database.bid", "bid")
+    assert not reads("Source: KafkaSource-default_catalog.default_database.bidder -> Calc[2]", "bid")
+    assert not reads("Source: bidder[1]", "bid")
+    assert not reads("Join[5] -> Calc[6]", "bid")
+
+
+def test_all_systems_read_the_same_times_from_topics(nexmark: Any) -> None:
+    import sys
+
+    at = dt.datetime(2026, 1, 1, 0, 0, 0, 1001, dt.UTC)
+    rows = pa.table({"n": [7], "at": pa.array([at], pa.timestamp("us", "UTC"))})
+    lines = sys.modules["benches.parts.topics"].lines_of(rows)
+    assert [json.loads(line) for line in lines] == [{"n": 7, "at": "2026-01-01 00:00:00.001001"}]
+    source = sys.modules["benches.parts.beside_flink"].topic_source("bid", "n BIGINT, at TIMESTAMP", "localhost:9")
+    assert "'json.timestamp-format.standard' = 'SQL'" in source  # a blank between day and time; ISO-8601 has a T
+    assert "'scan.bounded.mode' = 'latest-offset'" in source  # without an end, the job would never end
 
 
 def test_every_query_has_a_text_for_flink_and_most_for_spark(nexmark: Any) -> None:
