@@ -24,6 +24,7 @@ def main() -> None:
         "money", Grammar(FILES + 2).money, known, "with quotients and medians of DECIMALs, and approximate aggregates"
     )
     _write("window_offsets", Grammar(FILES + 3).offset, known, "with windows that have an offset")
+    _write("ordered_values", Grammar(FILES + 5).ordered, known, "with aggregates whose values have an order")
     _write("window_totals", Grammar(FILES + 4).totals, known, "with aggregates of the results of a window")
 
 

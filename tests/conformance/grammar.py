@@ -119,6 +119,26 @@ class Grammar:
         text = f"SELECT {named}{start}, {call} AS a FROM s {window}{self._where()} GROUP BY {group}"
         return f"{'B' if key == 'b' else key.upper()}I{kind}", text
 
+    def ordered(self) -> tuple[str, str]:
+        """Return a statement with aggregates whose values have an order of their own."""
+        made = []
+        for _ in range(self._chance.randint(1, 3)):
+            x, y = self._expr("T", 1), self._expr(self._chance.choice("IRTB"), 1)  # type: ignore[arg-type]
+            ways = ("", " DESC", " NULLS LAST", " DESC NULLS FIRST", " DESC NULLS LAST", " ASC NULLS FIRST")
+            by = f"ORDER BY {y}{self._chance.choice(ways)}, at{self._chance.choice(('', ' DESC'))}"
+            call = self._chance.choice(
+                (
+                    f"string_agg({x}, '|' {by})", f"first({x} {by})", f"last({x} {by})",
+                    f"string_agg(DISTINCT {x}, '|' ORDER BY {x}{self._chance.choice(('', ' DESC'))})",
+                )
+            )  # fmt: skip
+            kept = f" FILTER (WHERE {self._expr('B', 1)})" if self._chance.random() < 0.3 else ""
+            made.append(f"{call}{kept}")
+        key = self._chance.choice(("i", "w", "b"))
+        shown = ", ".join(f"{call} AS a{n}" for n, call in enumerate(made))
+        kinds = f"{'I' if key == 'i' else 'B' if key == 'b' else 'T'}{'T' * len(made)}"
+        return kinds, f"SELECT {key} AS k, {shown} FROM s {WINDOW}{self._where()} GROUP BY {key}"
+
     def _quotient(self) -> str:
         x = self._chance.choice(
             ("m", "(m + m)", "(m * 3)", "(m - 1)", "abs(m)", "coalesce(m, CAST(0 AS DECIMAL(8, 2)))")

@@ -572,7 +572,7 @@ EXPRESSIONS = {
     "JSONEXTRACTSCALAR": "write get_json_object(s, '$.a')",
     "JSONBEXTRACT": "write get_json_object(s, '$.a.b')",
     "JSONBEXTRACTSCALAR": "write get_json_object(s, '$.a.b')",
-    "ORDER": "values come in the order of time; write array_sort(collect_list(x)) for another, or max_by(x, y)",
+    "ORDER": "ORDER BY is for aggregates: string_agg(x, ',' ORDER BY y), array_agg(x ORDER BY y)",
     "ALIASES": "several names in SELECT are for explode, posexplode and inline alone: explode(m) AS (k, v)",
     "VALUES": "put the rows into a file: CREATE TABLE t (id INT, name STRING) FROM FILES (path 'rows.csv')",
     "INTERSECT": "write WHERE x IN (SELECT y FROM table), or join the streams: a [RANGE 1 HOUR] JOIN b ...",

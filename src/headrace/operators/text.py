@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headrace.model.expressions.expression import Column, Expr
 from headrace.model.expressions.text import format_expr, format_name
 from headrace.model.time import format_duration, format_instant
+from headrace.model.value_order import format_arguments
 from headrace.model.window import AggregateCall, Cumulative, Landmark, Range, Rows, Session, Sliding, While, Window
 
 
@@ -75,7 +76,7 @@ def _call(call: AggregateCall) -> str:
     if call.fold is not None:
         return f"{call.fold.name}({listed(call.more)})"
     function = call.function.rpartition(":")[2]  # of 'python:module:Class'
-    return f"{function}({listed(call.args)})" if call.args else function
+    return f"{function}({format_arguments(call)})" if call.args else function
 
 
 def _partition(by: Sequence[Expr]) -> str:

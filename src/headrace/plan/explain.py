@@ -15,6 +15,7 @@ from headrace.model.row_pattern import Fold, Lookup
 from headrace.model.schema import Schema
 from headrace.model.suppression import format_suppression
 from headrace.model.time import format_duration, format_instant
+from headrace.model.value_order import format_arguments
 from headrace.model.window import (
     AggregateCall,
     Cumulative,
@@ -300,8 +301,7 @@ def _expressions(exprs: Iterable[Expr]) -> str:
 def _call(call: AggregateCall) -> str:
     if call.fold is not None:
         return f"{call.fold.name}({_expressions(call.more)}) AS {format_name(call.name)}"
-    args = ", ".join(map(format_expr, call.args)) or "*"
-    return f"{call.function}({args}) AS {format_name(call.name)}"
+    return f"{call.function}({format_arguments(call) or '*'}) AS {format_name(call.name)}"
 
 
 def _names(names: Iterable[str]) -> str:

@@ -9,10 +9,11 @@ from sqlglot import exp
 from headrace.errors import NotSupported, Span
 
 _ENDS = ("first", "last", "first_value", "last_value", "any_value")
+#: Aggregates that leave NULL out anyway.
+_WITHOUT_NULL = ("listagg", "string_agg", "group_concat", "array_agg", "collect_list", "collect_set", "list")
 _HINT = "write percentile_cont(0.9) WITHIN GROUP (ORDER BY x), percentile(x, 0.9) or mode(x)"
-_TEXTS_HINT = (
-    "leave it out for the order of time; write array_join(array_sort(collect_list(x)), ',') for the order of the texts"
-)
+#: Aggregates whose values may have an order.
+_LISTS = ("listagg", "string_agg", "group_concat", "array_agg", "collect_list", "collect_set", "list", *_ENDS)
 
 
 def without_within_group(tree: exp.Expr) -> None:
@@ -20,6 +21,10 @@ def without_within_group(tree: exp.Expr) -> None:
     for node in list(tree.find_all(exp.WithinGroup)):
         call, terms = node.this, node.expression.expressions
         name = call.name.lower() if isinstance(call, exp.Anonymous) else ""
+        if name in _LISTS and call.expressions:
+            call.expressions[-1].replace(exp.Order(this=call.expressions[-1].copy(), expressions=terms))
+            node.replace(call)
+            continue
         fractions = call.expressions if name else []
         if (name, len(fractions)) not in (("percentile_cont", 1), ("percentile_disc", 1), ("mode", 0)) or len(
             terms
@@ -27,7 +32,7 @@ def without_within_group(tree: exp.Expr) -> None:
             raise NotSupported(
                 f"{name or 'this function'} cannot have WITHIN GROUP in this form",
                 span=_place(node),
-                hint=_TEXTS_HINT if name in ("listagg", "string_agg") else _HINT,
+                hint=_HINT,
             )
         (term,) = terms
         if term.args.get("desc"):
@@ -43,8 +48,13 @@ def without_within_group(tree: exp.Expr) -> None:
 def without_ignore_nulls(tree: exp.Expr) -> None:
     """Write first(x) IGNORE NULLS, and first(x IGNORE NULLS), as first(x, true)."""
     for node in list(tree.find_all(exp.IgnoreNulls, exp.RespectNulls)):
-        inside = isinstance(node.parent, exp.Anonymous)
-        call = node.parent if inside else node.this
+        outer = node.parent
+        while isinstance(outer, exp.Order | exp.Limit):  # first(x IGNORE NULLS ORDER BY y)
+            outer = outer.parent
+        call = outer if isinstance(outer, exp.Anonymous) else node.this
+        if isinstance(call, exp.Anonymous) and call.name.lower() in _WITHOUT_NULL and isinstance(node, exp.IgnoreNulls):
+            node.replace(node.this)
+            continue
         if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1 or call.name.lower() not in _ENDS:
             continue  # the binder says what is wrong
         if isinstance(node, exp.IgnoreNulls):

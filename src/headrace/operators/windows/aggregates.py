@@ -19,12 +19,13 @@ from headrace.model.patterns.pattern import Pattern, rename
 from headrace.model.python_target import is_python_target
 from headrace.model.schema import SEQ, TS
 from headrace.model.types import ArrayType, DecimalType, Type
+from headrace.model.value_order import order_of
 from headrace.model.window import AggregateCall
 from headrace.operators.expressions.evaluate import compile_expr
 from headrace.operators.windows.exact_sums import exact_of_lists, exact_result, exact_sums
 from headrace.operators.windows.folds import fold_lists
 from headrace.operators.windows.grouping import grouped
-from headrace.operators.windows.kept_values import histogram, moment, of_different_rows
+from headrace.operators.windows.kept_values import histogram, moment, of_different_rows, ordered_values
 from headrace.operators.windows.parts import Part, Split, distinct, gathered, values
 from headrace.operators.windows.sketches import approximate_count_distinct, approximate_percentile
 from headrace.operators.windows.user_aggregates import UserAggregate, load
@@ -138,7 +139,9 @@ class Aggregates:
 
 def _columns(call: AggregateCall) -> tuple[Expr, ...]:
     """Return the further arguments that are computed for each tuple; the fraction of a percentile is not."""
-    return () if call.function.startswith(("percentile", "approx_percentile")) else call.more
+    if call.function.startswith(("percentile", "approx_percentile")):
+        return ()
+    return tuple(term.expr for term in order) if (order := order_of(call)) else call.more
 
 
 def split(call: AggregateCall, arg: str, *others: str) -> Split:
@@ -197,7 +200,7 @@ def split(call: AggregateCall, arg: str, *others: str) -> Split:
             part = values(arg)
             return Split((part,), pl.col(part.name).list.eval(pl.element().mode()).list.sort().list.first())
         case "collect_list":
-            return _collected(arg)
+            return ordered_values(arg, others, order, call.type) if (order := order_of(call)) else _collected(arg)
         case "collect_set":
             part = distinct(arg)
             return Split((part,), pl.col(part.name).list.sort())

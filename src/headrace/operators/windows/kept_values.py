@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 import polars as pl
 
+from headrace.model.rank import RankOrder
+from headrace.model.schema import TS
 from headrace.model.types import DataType
 from headrace.operators.windows.parts import Part, Split, gathered, values
 
@@ -28,6 +30,26 @@ def of_different_rows(names: Sequence[str], of_rows: OfRows, type_: DataType) ->
         rows = groups.with_columns(lists.list.sort().alias("row")).explode("row").filter(pl.col("row").is_not_null())
         found = of_rows(rows.unnest("row"))
         return groups.join(found, on="group", how="left", maintain_order="left")["value"]
+
+    return Split((part,), pl.col(name).map_batches(finish, return_dtype=type_.polars, is_elementwise=True))
+
+
+def ordered_values(arg: str, keys: Sequence[str], order: Sequence[RankOrder], type_: DataType) -> Split:
+    """Return the values in the order of others; ties in the order of time, then of value: however they came."""
+    name = "_".join([arg, *keys, "ordered"])
+    columns = {**{str(i): key for i, key in enumerate(keys)}, "ts": TS, "value": arg}
+    row = pl.struct(pl.col(column).alias(field) for field, column in columns.items())
+    part = Part(name, row.filter(pl.col(arg).is_not_null()), gathered(name), gathers=True)
+    falling = [term.descending for term in order] + [False, False]
+    last = [not term.nulls_first for term in order] + [False, False]
+
+    def finish(lists: pl.Series) -> pl.Series:
+        groups = pl.DataFrame({"group": pl.Series(range(len(lists)), dtype=pl.Int64)})
+        rows = groups.with_columns(lists.alias("row")).filter(pl.col("row").list.len() > 0).explode("row").unnest("row")
+        sorted_ = rows.sort("group", *columns, descending=[False, *falling], nulls_last=[False, *last])
+        found = sorted_.group_by("group", maintain_order=True).agg("value")
+        listed = groups.join(found, on="group", how="left", maintain_order="left")["value"]
+        return listed.fill_null(pl.Series([[]], dtype=listed.dtype)).cast(type_.polars).rename(lists.name)
 
     return Split((part,), pl.col(name).map_batches(finish, return_dtype=type_.polars, is_elementwise=True))
 

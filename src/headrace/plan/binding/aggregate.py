@@ -29,9 +29,11 @@ from headrace.model.expressions.expression import (
 )
 from headrace.model.expressions.functions import AGGREGATES, COMPUTED_BY
 from headrace.model.python_target import is_python_target
+from headrace.model.rank import RankOrder
 from headrace.model.schema import TS
 from headrace.model.sketch import has_sketch
 from headrace.model.types import ArrayType, DataType, StructType, Type, common_type, is_nested
+from headrace.model.value_order import ordered_arguments
 from headrace.model.window import AggregateCall
 from headrace.plan.binding.composed_aggregates import COMPOSED, call_of, composed, is_listed
 from headrace.plan.binding.environment import Environment
@@ -43,6 +45,7 @@ from headrace.plan.binding.fold import fold_of
 from headrace.plan.binding.fold_calls import compiled, hoisted, present
 from headrace.plan.binding.from_clause import Source
 from headrace.plan.binding.modifier import Modifiers, change, profile_of
+from headrace.plan.binding.ordered_values import Ordering, without_order
 from headrace.plan.binding.span import place
 
 BOUNDS = ("window_start", "window_end")
@@ -198,6 +201,9 @@ class Grouping:
                 span=place(node),
                 hint="aggregate in a sub-query, or write WDIFF, WRDIFF or WSLOPE",
             )
+        node, ordering = without_order(name, node)
+        if ordering is not None:
+            return self._ordered(name, node, ordering)
         if name in COMPOSED or (call_of(node).expressions[1:] and name in _FRACTIONS and is_listed(call_of(node))):
             return self._binder(self._column).bind(composed(name, node))
         condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
@@ -253,18 +259,71 @@ class Grouping:
         known = self._known(function, arg, type_)
         return Column(f"${known.name}", known.type)
 
-    def _joined(self, node: exp.Expr, call: exp.Expr) -> Expr:
+    def _ordered(self, name: str, node: exp.Expr, ordering: Ordering) -> Expr:
+        """Return an aggregate whose values are taken in an order that is written."""
+        call = call_of(node)
+        if name in _ENDS:
+            return self._end_in_order(name, node, ordering)
+        if name == "string_agg":
+            return self._joined(node, call, ordering)
+        if name not in ("collect_list", "collect_set"):
+            return self._collect(name, node)  # the order changes nothing
+        distinct = name == "collect_set" or isinstance(call.expressions[0], exp.Distinct)
+        args = call.expressions[0].expressions if isinstance(call.expressions[0], exp.Distinct) else call.expressions
+        _check_number(name, call, args)
+        return self._listed(args[0], node, ordering, distinct=distinct)
+
+    def _end_in_order(self, name: str, node: exp.Expr, ordering: Ordering) -> Expr:
+        """Return the first or last value in an order, NULL included unless IGNORE NULLS says otherwise."""
+        call = call_of(node)
+        _check_number(name, call, call.expressions)
+        function, arg, more = self._argument(name, call)
+        assert arg is not None
+        condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
+        counts = _counted(arg, more, condition)
+        held: Expr = Call("named_struct", (Literal("value", _S), arg), StructType((("value", arg.type),)))
+        if counts:
+            held = Case(((counts[0], held),), None, held.type)
+        values = self._values(held, ordering.terms(self._inner))
+        place_ = Literal(1 if function == "first" else -1, Type.INT)
+        one = Call("element_at", (values, place_), held.type)
+        return Call("field", (one, Literal("value", _S)), arg.type)
+
+    def _listed(self, arg: exp.Expr, node: exp.Expr, ordering: Ordering | None, *, distinct: bool) -> Expr:
+        """Return the (different) values of an aggregate as an ARRAY, in the order that is written, if there is one."""
+        if ordering is None or not ordering.nodes or distinct:
+            values = exp.Anonymous(this="collect_set" if distinct else "collect_list", expressions=[arg.copy()])
+            values.meta.update(call_of(node).meta)
+            inner: exp.Expr = values
+            if isinstance(node, exp.Filter):
+                inner = exp.Filter(this=values, expression=node.expression.copy())
+            held = self._collect(values.name, inner)
+            if ordering is not None and distinct and ordering.is_descending(arg, self._inner):
+                held = Call("sort_array", (held, FALSE), held.type)
+        else:
+            value = self._inner.bind(arg)
+            if isinstance(node, exp.Filter):
+                value = Case(((self._inner.predicate(node.expression.this), value),), None, value.type)
+            held = self._values(value, ordering.terms(self._inner))
+        if ordering is None or ordering.most is None:
+            return held
+        return Call("slice", (held, Literal(1, Type.INT), Literal(ordering.most, Type.INT)), held.type)
+
+    def _values(self, value: Expr, order: Sequence[RankOrder]) -> Column:
+        """Return the values that are not NULL, in an order."""
+        more, type_ = ordered_arguments(order), ArrayType(value.type)
+        key = ("collect_list", (value, *more), type_)
+        if key not in self._calls:
+            name = unique("collect_list", self._taken)
+            self._calls[key] = AggregateCall(name, "collect_list", value, type_, more)
+        return Column(f"${self._calls[key].name}", type_)
+
+    def _joined(self, node: exp.Expr, call: exp.Expr, ordering: Ordering | None = None) -> Expr:
         """Return string_agg(x, separator): collect_list(x) as one text, NULL if there is no value."""
         args: list[exp.Expr] = list(call.expressions)
         distinct = bool(args) and isinstance(args[0], exp.Distinct)
         if distinct:
             args = [*args[0].expressions, *args[1:]]
-        if any(isinstance(arg, exp.Order) for arg in args):
-            raise NotSupported(
-                f"{call.name} cannot have ORDER BY: its texts are in the order of time",
-                span=place(call),
-                hint="write array_join(array_sort(collect_list(x)), ',') for the order of the texts",
-            )
         _check_number("string_agg", call, args)
         bound = self._inner.bind(args[0])
         separator = self._inner.bind(args[1]) if len(args) == 2 else Literal(DEFAULT_SEPARATOR[call.name.lower()], _S)
@@ -274,9 +333,7 @@ class Grouping:
                 span=place(call),
                 hint=f"write {call.name}(CAST(x AS STRING), ', ')",
             )
-        values = exp.Anonymous(this="collect_set" if distinct else "collect_list", expressions=[args[0].copy()])
-        inner = exp.Filter(this=values, expression=node.expression.copy()) if isinstance(node, exp.Filter) else values
-        held = self._collect(values.name, inner)
+        held = self._listed(args[0], node, ordering, distinct=distinct)
         text = Call("array_join", (held, separator), Type.STRING)
         empty = Call("=", (Call("size", (held,), Type.BIGINT), Literal(0, Type.BIGINT)), Type.BOOLEAN)
         return Case(((empty, Literal(None, Type.STRING)),), text, Type.STRING)

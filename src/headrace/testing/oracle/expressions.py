@@ -21,6 +21,7 @@ from headrace.model.python_target import PythonTarget, is_python_target
 from headrace.model.schema import TS
 from headrace.model.sketch import VALUES
 from headrace.model.types import ArrayType, DataType, DecimalType, Type, is_nested
+from headrace.model.value_order import order_of
 from headrace.model.window import AggregateCall
 from headrace.testing.oracle import decimals
 from headrace.testing.oracle.functions import SCALARS
@@ -79,8 +80,16 @@ def aggregate_of(call: AggregateCall, rows: Sequence[Mapping[str, Any]]) -> Any:
         others = [value_of(call.more[0], row) for row in rows]
         return _PAIRED[call.function](list(zip(values, others, strict=True)), call)
     if call.function == "collect_list":
-        stamped = [(row.get(TS, 0), value) for row, value in zip(rows, values, strict=True) if value is not None]
-        return [value for _, value in sorted(stamped, key=lambda pair: (pair[0], sort_key(pair[1])))]
+        kept = [(row, value) for row, value in zip(rows, values, strict=True) if value is not None]
+        kept.sort(key=lambda pair: (pair[0].get(TS, 0), sort_key(pair[1])))
+        for term in reversed(order_of(call)):
+            held = [(value_of(term.expr, row), row, value) for row, value in kept]
+            missing = [(row, value) for key, row, value in held if key is None]
+            there = [(key, row, value) for key, row, value in held if key is not None]
+            there.sort(key=lambda kept: sort_key(kept[0]), reverse=term.descending)  # equal ones stay as they are
+            known = [(row, value) for _, row, value in there]
+            kept = [*missing, *known] if term.nulls_first else [*known, *missing]
+        return [value for _, value in kept]
     present = [value for value in values if value is not None]
     if call.function == "collect_set":
         return sorted({identity(value): value for value in reversed(present)}.values(), key=sort_key)

@@ -102,7 +102,9 @@ def sort_key(value: Any) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, float) and math.isnan(value):
         return (2,)
-    return (1, repr(value) if isinstance(value, list | dict) else value)
+    if isinstance(value, list | dict):
+        return (1, tuple(map(sort_key, value if isinstance(value, list) else value.values())))
+    return (1, value)
 
 
 def convert(value: Any, have: DataType, want: DataType) -> Any:

@@ -15,9 +15,11 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from headrace.model.expressions.expression import Call, Case, Column, Expr, Literal
 from headrace.model.expressions.functions import FUNCTIONS
+from headrace.model.rank import RankOrder
 from headrace.model.schema import Field, Schema
 from headrace.model.time import SECOND
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
+from headrace.model.value_order import ordered_arguments
 from headrace.model.window import AggregateCall, Cumulative, Landmark, Range, Rows, Session, Sliding, While, Window
 from headrace.testing.oracle.rows import Row
 
@@ -148,6 +150,7 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
             ("mode", field.type),
             ("max_by", field.type),
             ("min_by", field.type),
+            ("collect_list", ArrayType(field.type)),
         ]
         if ordered:
             choices += [("first", field.type), ("last", field.type)]
@@ -169,6 +172,11 @@ def aggregate_calls(draw: DrawFn, schema: Schema, *, ordered: bool = True) -> tu
             more = (Column(by.name, by.type),)
         elif function in ("percentile", "percentile_disc", "approx_percentile"):
             more = (Literal(draw(st.sampled_from([0.0, 0.25, 0.5, 0.9, 1.0])), Type.DOUBLE),)
+        elif function == "collect_list":
+            by_ = [draw(st.sampled_from(schema.fields)) for _ in range(draw(st.integers(0, 2)))]
+            more = ordered_arguments(
+                [RankOrder(Column(by.name, by.type), draw(st.booleans()), draw(st.booleans())) for by in by_]
+            )
         arg = None if star else Column(field.name, field.type)
         calls.append(AggregateCall(f"a{i}", function, arg, type_, more))
     return tuple(calls)
