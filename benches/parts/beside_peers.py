@@ -20,10 +20,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from benches.parts import beside_flink, flink, plain_spark
@@ -34,6 +36,7 @@ from benches.parts.outcome import Disagreement
 from benches.parts.topics import fill
 from pyspark.errors import PySparkException
 
+from headrace.driver.offset import Offset
 from headrace.errors import HostFault
 from headrace.hosts.spark.starting.context import session_for
 from headrace.hosts.spark.starting.launch import Launch
@@ -131,22 +134,26 @@ class Input:
 
     def _from(self, name: str) -> str:
         if self.broker is not None:
-            return f"KAFKA (bootstrap '{self.broker.address}', topic '{name}', format 'json')"
+            options = f"topic '{name}', format 'json', max_rows {self.parts[name]}"
+            return f"KAFKA (bootstrap '{self.broker.address}', {options})"
         path = self.folder / name / "[0-9]*.parquet"
         return f"FILES (path '{path}', format 'parquet', max_rows {self.parts[name]})"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run took as a whole, and each of its micro-batches."""
+    """What a run took as a whole and in each of its micro-batches, and how many tuples it had read after each."""
 
     seconds: float
     batch_ms: tuple[float, ...]
+    reached: tuple[int, ...]
 
-    def rate(self, rows: int, batches: int) -> float:
-        """Return tuples per second of the second half of the micro-batches with tuples, which come first."""
-        steady = self.batch_ms[batches // 2 : batches]
-        return 1000 * rows * len(steady) / sum(steady)
+    def rate(self) -> float | None:
+        """Return the tuples per second of the second half; None if a single micro-batch read all that was left."""
+        half = next(at for at, tuples in enumerate(self.reached) if tuples >= self.reached[-1] / 2)
+        end = self.reached.index(self.reached[-1])
+        tuples = self.reached[end] - self.reached[half]
+        return 1000 * tuples / sum(self.batch_ms[half + 1 : end + 1]) if tuples else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +165,10 @@ class Measured:
     refusals: dict[str, str]
     batch_ms: dict[str, tuple[float, ...]]
 
-    def add(self, system: str, rate: float, run: Run | beside_flink.FlinkRun) -> None:
-        """Add the figures of a system."""
+    def add(self, system: str, rate: float | None, run: Run | beside_flink.FlinkRun) -> None:
+        """Add the figures of a system; HostFault if it has no rate."""
+        if rate is None:
+            raise HostFault("it had read all before half of its tuples were counted")
         self.rates[system], self.seconds[system] = rate, run.seconds
         if isinstance(run, Run):
             self.batch_ms[system] = run.batch_ms
@@ -339,7 +348,7 @@ def measure(name: str, query: Query, place: Place) -> Measured:
         folder = Path(directory)
         ours = _run_ours(query, given, folder)
         check(f"{name} of Headrace", query.reference, known, sorted((folder / "ours").glob("*.parquet")))
-        measured.add("ours", ours.rate(given.rows(query), given.batches), ours)
+        measured.add("ours", ours.rate(), ours)
         for peer, run in (("spark", _with_spark), ("flink", _with_flink)):
             if peer not in place.peers:
                 continue
@@ -360,7 +369,7 @@ def _with_spark(
         raise HostFault("its connector of Kafka is not installed: benches/spark/setup")
     run = _run_spark(query, given, folder)
     check(f"{name} of Spark", query.reference, known, sorted((folder / "spark").glob("*.parquet")))
-    measured.add("spark", run.rate(given.rows(query), given.batches), run)
+    measured.add("spark", run.rate(), run)
 
 
 def _with_flink(
@@ -371,10 +380,7 @@ def _with_flink(
     run = place.flink.run(flink_job(query, place.given, known, folder))
     reference = query.flink.duckdb or query.reference
     check(f"{name} of Flink", reference, known, beside_flink.results(folder), query.flink.undefined)
-    rate = run.rate(place.given.rows(query) * place.given.batches)
-    if rate is None:
-        raise HostFault("it ended before its tuples were counted")
-    measured.add("flink", rate, run)
+    measured.add("flink", run.rate(place.given.rows(query) * place.given.batches), run)
 
 
 def flink_job(query: Query, given: Input, known: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, Any]:
@@ -393,7 +399,7 @@ def _run_ours(query: Query, given: Input, folder: Path) -> Run:
         _wait_until_read(session, given.rows(query) * given.batches)
         session.drain()
         seconds = time.perf_counter() - began
-    return Run(seconds, tuple(float(each.durationMs["triggerExecution"]) for each in running.recentProgress))
+    return _run_of(seconds, running.recentProgress, query, given, _of_ours)
 
 
 def _wait_until_read(session: Session, tuples: int) -> None:
@@ -410,7 +416,41 @@ def _run_spark(query: Query, given: Input, folder: Path) -> Run:
     began = time.perf_counter()
     running = plain_spark.run(spark, given.spark_job(query, folder))
     seconds = time.perf_counter() - began
-    return Run(seconds, tuple(float(each.durationMs["triggerExecution"]) for each in running.recentProgress))
+    return _run_of(seconds, running.recentProgress, query, given, _of_spark)
+
+
+def _run_of(
+    seconds: float,
+    progress: Sequence[Any],
+    query: Query,
+    given: Input,
+    offsets: Callable[[Any], Iterator[tuple[str, int]]],
+) -> Run:
+    """Return a run by what Spark tells of its micro-batches; `offsets` gives how far one has read which stream."""
+    if given.broker is None:  # a file of each stream, and then those that close windows
+        reached = [given.rows(query) * min(done, given.batches) for done in range(1, len(progress) + 1)]
+    else:
+        # a stream that a query reads twice is a source twice, and both go as far
+        furthest = [dict(sorted(offsets(each), key=itemgetter(1))) for each in progress]
+        reached = [sum(each.get(name, 0) for name in query.streams) for each in furthest]
+    assert reached[-1] == given.rows(query) * given.batches, "a rate needs all tuples"
+    times = (float(each.durationMs["triggerExecution"]) for each in progress)
+    return Run(seconds, tuple(times), tuple(reached))
+
+
+def _of_ours(progress: Any) -> Iterator[tuple[str, int]]:
+    """Give how many records of its topic a stream of ours has read."""
+    for source in progress.sources:
+        for name, stream in msgspec.json.decode(source.endOffset, type=Offset).streams.items():
+            if stream.at is not None:
+                yield name, sum(stream.at["at"]) - sum(stream.at["from"])
+
+
+def _of_spark(progress: Any) -> Iterator[tuple[str, int]]:
+    """Give how many records of a topic Spark has read; all begin with 0."""
+    for source in progress.sources:
+        for topic, partitions in json.loads(source.endOffset).items():
+            yield topic, sum(partitions.values())
 
 
 @contextlib.contextmanager

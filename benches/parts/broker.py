@@ -44,7 +44,7 @@ class Broker:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the broker does not start: {self._output.read_text(errors='replace')[-1000:]}")
             time.sleep(0.1)
-        _library("confluent_kafka.admin").AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=60)
+        _library("confluent_kafka.admin").AdminClient(self._client()).list_topics(timeout=60)
 
     def signal(self, number: int) -> None:
         """Send a signal to the server, if it runs."""
@@ -66,7 +66,7 @@ class Broker:
         """Make a topic that forgets nothing."""
         admin = _library("confluent_kafka.admin")
         new = admin.NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})
-        client = admin.AdminClient({"bootstrap.servers": self.address})  # nothing answers when it is gone
+        client = admin.AdminClient(self._client())  # nothing answers when it is gone
         client.create_topics([new])[topic].result()
 
     def values(self, topic: str, partitions: int) -> list[bytes]:
@@ -84,6 +84,9 @@ class Broker:
                     ended.add(message.partition())
         consumer.close()
         return values
+
+    def _client(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.address, "log_level": 3}  # errors
 
     def _answers(self) -> bool:
         try:

@@ -7,13 +7,17 @@ import importlib
 import polars as pl
 import pyarrow as pa
 
+#: Rows that are written as JSON at once.
+_AT_ONCE = 100_000
+
 
 def fill(address: str, topic: str, table: pa.Table, partitions: int) -> None:
     """Send all rows, in order, to the partitions in turn."""
     producer = importlib.import_module("confluent_kafka").Producer(
-        {"bootstrap.servers": address, "linger.ms": 50, "batch.num.messages": 10_000}
+        {"bootstrap.servers": address, "log_level": 3, "linger.ms": 50, "batch.num.messages": 10_000}
     )
-    for number, line in enumerate(lines_of(table)):
+    parts = (table.slice(at, _AT_ONCE) for at in range(0, table.num_rows, _AT_ONCE))
+    for number, line in enumerate(line for part in parts for line in lines_of(part)):
         while True:
             try:
                 producer.produce(topic, line, partition=number % partitions)

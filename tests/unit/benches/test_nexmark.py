@@ -72,7 +72,10 @@ def test_a_rate_is_that_of_the_second_half_of_the_input(nexmark: Any) -> None:
     import sys
 
     run = sys.modules["benches.parts.beside_peers"].Run
-    assert run(9.0, (5000.0, 900.0, 400.0, 600.0, 10.0, 10.0)).rate(1000, 4) == 2000.0
+    batches = (5000.0, 900.0, 400.0, 600.0, 10.0, 10.0)  # the last two close windows
+    assert run(9.0, batches, (1000, 2000, 3000, 4000, 4000, 4000)).rate() == 2000.0
+    assert run(9.0, batches, (0, 1000, 1500, 2500, 4000, 4000)).rate() == 1500 / 0.01, "a topic gives parts of any size"
+    assert run(9.0, batches, (0, 4000, 4000, 4000, 4000, 4000)).rate() is None
     theirs = sys.modules["benches.parts.beside_flink"].FlinkRun
     # half of the tuples, 50, had been read between the second sample and the third, and all at the fourth
     assert theirs(9.0, ((1.0, 0), (2.0, 40), (4.0, 60), (8.0, 100), (8.5, 100))).rate(100) == 10.0

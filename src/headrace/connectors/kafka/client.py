@@ -145,6 +145,7 @@ class KafkaTopic:
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 5,  # else the client stops for a second whenever 100,000 records wait in it
         }
         consumer = self._made(lambda: self._kafka.Consumer(self._there.client(**settings), logger=_LOG))
         try:
@@ -158,14 +159,16 @@ class KafkaTopic:
                     1, max(0.0, patience - time.monotonic())
                 )
                 before, problem = begin, None
-                for message in polled:
+                records = [message for message in polled if message.error() is None]
+                if records:
+                    begin = records[-1].offset() + 1
+                    messages += records if begin <= end else [each for each in records if each.offset() < end]
+                for message in polled if len(records) < len(polled) else ():
                     if message.error() is None:
-                        begin = message.offset() + 1
-                        messages += [message] if begin <= end else []
-                    elif message.error().code() == self._kafka.KafkaError._PARTITION_EOF:
-                        begin = max(
-                            begin, message.offset()
-                        )  # the marks of transactions are not handed out, but have offsets
+                        continue
+                    if message.error().code() == self._kafka.KafkaError._PARTITION_EOF:
+                        # the marks of transactions are not handed out, but have offsets
+                        begin = max(begin, message.offset())
                     else:
                         problem = message.error()
                         self._check_present(problem, partition, begin)
@@ -287,10 +290,10 @@ _REACHABLE = (
 
 
 def _records(messages: list[Any]) -> Records:
-    count = len(messages)
+    count, kind = len(messages), type(messages[0])
     return Records(
-        np.fromiter((message.offset() for message in messages), np.int64, count),
+        np.fromiter(map(kind.offset, messages), np.int64, count),
         np.fromiter((message.timestamp()[1] for message in messages), np.int64, count),
-        [message.key() for message in messages],
-        [message.value() for message in messages],
+        list(map(kind.key, messages)),
+        list(map(kind.value, messages)),
     )

@@ -80,15 +80,18 @@ class Reading:
         """Return the rows, the record of each, its place there, and why records are bad."""
         if isinstance(self.form, Arrow):
             return _tables(records, schema)
-        bad = {i: "the record has no value" for i, value in enumerate(records.values) if value is None}
+        bad: dict[int, str] = {}
+        if None in records.values:
+            bad = {i: "the record has no value" for i, value in enumerate(records.values) if value is None}
         if isinstance(self.form, text.Csv):
             bad |= {
                 i: "a record of CSV is one line"
                 for i, value in enumerate(records.values)
                 if value is not None and b"\n" in value.rstrip(b"\r\n")
             }
-        good = np.array([i for i in range(len(records.values)) if i not in bad], dtype=np.int64)
-        values = [value.rstrip(b"\r\n") for i in good if (value := records.values[i]) is not None]
+        good = np.delete(np.arange(len(records.values), dtype=np.int64), list(bad))
+        rest = records.values if not bad else [records.values[i] for i in good.tolist()]
+        values = [value.rstrip(b"\r\n") for value in rest if value is not None]
         lines = text.lines_of(values)
         if isinstance(self.form, Messages):
             parsed = self.form.parse(lines, schema)

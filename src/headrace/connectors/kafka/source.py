@@ -28,7 +28,7 @@ from headrace.connectors.kafka.columns import check_column
 from headrace.connectors.kafka.keys import KEY_TYPES, TimeTest, homes, needed_keys
 from headrace.connectors.kafka.limit import cut
 from headrace.connectors.kafka.records import Arrow, Form, Reading
-from headrace.connectors.options import check_names, delimiter, epoch, near, require
+from headrace.connectors.options import check_names, delimiter, epoch, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.option import Option
@@ -40,6 +40,7 @@ from headrace.model.types import Type
 FORMATS = ("json", "csv", "arrow")
 OPTIONS = (
     "bootstrap", "topic", "format", "delimiter", "null_value", "epoch", "key", "record_time", "start", "timeout",
+    "max_rows",
 )  # fmt: skip
 #: Fewer records are not worth a task of their own.
 _LEAST = 10_000
@@ -52,6 +53,7 @@ class Layout:
     place: Place
     reading: Reading
     start: str
+    max_rows: int
 
 
 def layout(connector: Connector, schema: Schema) -> Layout:
@@ -69,9 +71,8 @@ def layout(connector: Connector, schema: Schema) -> Layout:
     if key is not None and key == time:
         raise QueryError(f"KAFKA: {key!r} cannot be both the key and the time of a record", hint="name two columns")
     form = _form(str(require(connector, "format", "'json'")), options, schema, time)
-    return Layout(
-        there, Reading(there.topic, form, None if time is None else str(time), None if key is None else str(key)), start
-    )
+    reading = Reading(there.topic, form, None if time is None else str(time), None if key is None else str(key))
+    return Layout(there, reading, start, whole(options, "max_rows", 0))
 
 
 def check_kafka(stream: Stream) -> None:
@@ -90,6 +91,7 @@ class KafkaSource:
         self._connect = connect
         self._topic: Topic | None = None
         self._last_ends: list[int] | None = None  # where the partitions ended when last looked at
+        self._last_cut: tuple[Sequence[int], int] = ((), 0)  # where a limit stopped us last, and the moment of it
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_topic": None}
@@ -124,10 +126,11 @@ class KafkaSource:
             )
         # records of a partition that is new begin at 0
         begins = [*start["at"], *[0] * missing]
-        whole = {"from": start["from"], "at": ends}
+        all_of_it = {"from": start["from"], "at": ends}
+        limit = min(limit, self._layout.max_rows or limit)
         if sum(ends) - sum(begins) <= limit:
-            return whole
-        splits = {split[0]: split for split in self._pieces(start, whole)}
+            return all_of_it
+        splits = {split[0]: split for split in self._pieces(start, all_of_it)}
         counted = [partition in splits and counts(splits[partition]) for partition in partitions]
         newest = max((stamp for stamp in topic.newest(partitions) if stamp is not None), default=0)
 
@@ -137,7 +140,10 @@ class KafkaSource:
                 for offset, end in zip(topic.offsets(moment, partitions), ends, strict=True)
             ]
 
-        return {"from": start["from"], "at": cut(begins, ends, counted, limit, at, newest)}
+        stops, moment = self._last_cut
+        since = moment if stops == start["at"] else 0
+        self._last_cut = cut(begins, ends, counted, limit, at, newest, since)
+        return {"from": start["from"], "at": self._last_cut[0]}
 
     def splits(self, start: Offset, end: Offset, *, parallel: int) -> Sequence[Split]:
         """Divide by partitions, and large ranges further.

@@ -183,12 +183,43 @@ def test_a_cut_goes_on_and_keeps_the_limit_whatever_the_stamps(stamps: list[list
     def at(moment: int) -> list[int]:
         return [next((i for i, stamp in enumerate(each) if stamp >= moment), len(each)) for each in stamps]
 
-    found = cut(
-        [0] * len(ends), ends, [True] * len(ends), limit, at, max((max(each) for each in stamps if each), default=0)
-    )
+    newest = max((max(each) for each in stamps if each), default=0)
+    found, moment = cut([0] * len(ends), ends, [True] * len(ends), limit, at, newest)
     assert all(0 <= stop <= end for stop, end in zip(found, ends, strict=True))
     assert sum(found) <= limit + len(ends)
     assert sum(found) >= min(sum(ends), max(1, limit // 2))
+    assert all(before <= stop for before, stop in zip(at(moment), found, strict=True)) or found == ends
+    again, _ = cut(found, ends, [True] * len(ends), limit, at, newest, moment)
+    assert all(before <= stop <= end for before, stop, end in zip(found, again, ends, strict=True))
+    assert min(sum(ends), sum(found) + max(1, limit // 2)) <= sum(again) <= sum(found) + limit + len(ends)
+
+
+@given(st.integers(1, 60_000), st.floats(0.05, 1), st.integers(0, 2**32))
+def test_a_long_topic_is_cut_with_few_requests(apart: int, evenness: float, seed: int) -> None:
+    gaps = np.random.default_rng(seed).gamma(evenness, apart / evenness, 20_000)
+    stamps = 1_750_000_000_000 + np.cumsum(gaps).astype(np.int64)
+    at, moment, requests = 0, 0, []
+    while at < len(stamps):
+        asked = 0
+
+        def offsets(moment: int) -> list[int]:
+            nonlocal asked
+            asked += 1
+            return [int(np.searchsorted(stamps, moment))]
+
+        before = at
+        (at,), moment = cut([at], [len(stamps)], [True], 4_000, offsets, int(stamps[-1]), moment)
+        requests.append(asked)
+        assert at == len(stamps) or at - before > 3_000
+    assert requests[0] <= 30, "of a topic that nobody has read"
+    assert max(requests[1:]) <= 12, "of one that was cut before"
+
+
+def test_a_stream_may_have_a_limit_of_its_own() -> None:
+    source = make(keyed(1000), max_rows="40")
+    start = source.latest(None, now=0, limit=100)
+    assert 20 <= sum(source.latest(start, now=0, limit=100)["at"]) <= 44
+    assert sum(source.latest(start, now=0, limit=10)["at"]) <= 14
 
 
 def test_less_than_was_read_means_another_topic() -> None:
