@@ -170,7 +170,9 @@ def _column(field: Field, values: list[Any]) -> pl.Series:
         return _nested(field, values)
     plain = [_plain(value) for value in values]
     try:
-        return pl.Series(field.name, plain, dtype=field.type.polars)
+        column = pl.Series(field.name, plain, dtype=field.type.polars)
+        if column.dtype == field.type.polars:  # columns of times get a type of their own from what is no time
+            return column
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         pass
     # Mixed or foreign values (text for timestamps, whole floats for integers): one by one, so that the message can name
@@ -201,20 +203,39 @@ def _nested(field: Field, values: list[Any]) -> pl.Series:
     done: list[Any] = []
     for number, value in enumerate(values):
         try:
-            done.append(shaped(value, field.type))
+            done.append(_shaped(value, field))
         except (ValueError, OverflowError) as error:
             raise SourceFault(f"row {number}: column {field.name}: {error}", hint=_FIT) from error
     return pl.Series(field.name, done, dtype=field.type.polars)
 
 
+def _shaped(value: Any, field: Field) -> Any:
+    try:
+        return shaped(value, field.type)
+    except ValueError:
+        own = _of_libraries(value)
+        if own is value:
+            raise
+        return shaped(own, field.type)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return value
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
+
+
+def _of_libraries(value: Any) -> Any:
+    """Return a value as Python has it, with all that it holds."""
+    if isinstance(value, list | tuple):
+        return [_of_libraries(item) for item in value]
+    if isinstance(value, Mapping):
+        return {_of_libraries(key): _of_libraries(item) for key, item in value.items()}
+    return _of_library(_plain(value))
 
 
 def _of_library(value: Any) -> Any:
-    """Return a scalar of pandas or numpy as Python has it; what is missing there is None."""
+    """Return a scalar of pandas or an array or scalar of numpy as Python has it; what is missing there is None."""
     kind = type(value)
     if kind.__module__.partition(".")[0] not in ("numpy", "pandas"):
         return value
@@ -223,5 +244,11 @@ def _of_library(value: Any) -> Any:
             return None
         case "datetime64" | "timedelta64":
             return value.astype(f"{kind.__name__}[us]").item()
+        case "ndarray" if value.dtype.kind in "mM":  # nanoseconds would be numbers
+            return value.astype(f"{value.dtype.kind}8[us]").tolist()
+        case "ndarray":
+            return [_of_libraries(item) for item in value.tolist()]
+        case _ if hasattr(value, "item"):
+            return value.item()
         case _:
             return value

@@ -105,6 +105,8 @@ def _plain(value: Any, type_: Type) -> Any:
                 return base64.b64decode(value, validate=True)
             except binascii.Error as error:
                 raise ValueError(f"{_shown(value)} is not a BINARY in base64") from error
+        case ((Type.TIMESTAMP | Type.DATE), datetime.datetime()) if type(value).__name__ == "NaTType":
+            return None  # of pandas
         case Type.TIMESTAMP, datetime.datetime():
             return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo is not None else value
         case Type.TIMESTAMP, str():
@@ -112,7 +114,7 @@ def _plain(value: Any, type_: Type) -> Any:
         case Type.TIMESTAMP, int():
             return _EPOCH + value * _TICK
         case Type.DATE, datetime.date():
-            return value
+            return value.date() if isinstance(value, datetime.datetime) else value
         case Type.DATE, str():
             return datetime.date.fromisoformat(value)
         case Type.INTERVAL, datetime.timedelta():

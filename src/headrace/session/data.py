@@ -40,11 +40,33 @@ def _table(rows: Any, schema: Schema) -> pl.DataFrame | None:
         return rows.to_frame()
     if type(rows).__module__.partition(".")[0] == "pandas":
         names = [name for name in rows.index.names if name in schema.names and name not in getattr(rows, "columns", ())]
-        table = pl.from_pandas(rows.reset_index(names) if names else rows)
-        return table.to_frame() if isinstance(table, pl.Series) else table
+        table = rows.reset_index(names) if names else rows.to_frame() if hasattr(rows, "to_frame") else rows
+        for name in table.select_dtypes("datetimetz").columns:
+            table = table.assign(**{name: table[name].dt.tz_convert("UTC")})
+        return pl.from_pandas(table)
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
-        return pl.DataFrame(rows)
+        import pyarrow as pa
+
+        table = pa.table(rows)
+        return pl.DataFrame(pa.table([_readable(column) for column in table.columns], names=table.column_names))
     return None
+
+
+def _readable(column: Any) -> Any:
+    """Return a column of Arrow as Polars can read it: plain values for coded ones, UTC for all offsets."""
+    import pyarrow as pa
+
+    match column.type:
+        case pa.BaseExtensionType(storage_type=storage):
+            return pa.chunked_array([chunk.storage for chunk in column.chunks], storage)
+        case pa.RunEndEncodedType():
+            return pa.compute.run_end_decode(column)
+        case pa.TimestampType(tz=str(), unit=unit):
+            return column.cast(pa.timestamp(unit, "UTC"))
+        case pa.Decimal256Type(scale=scale):
+            return column.cast(pa.decimal128(38, scale))
+        case _:
+            return column
 
 
 def in_form(frame: pl.DataFrame, form: Form) -> Any:

@@ -82,6 +82,25 @@ def test_a_pushed_value_that_does_not_fit_names_row_and_column(tmp_path: Path, v
     assert spool_source(STREAM, tmp_path).latest(None, now=0, limit=9) is None
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("at", datetime.timedelta(days=1)),
+        ("day", datetime.timedelta(days=1)),
+        ("day", b"a"),
+        ("day", {"a": 1}),
+        ("day", object()),
+        ("span", datetime.date(2026, 1, 1)),
+    ],
+)
+def test_a_pushed_value_that_is_no_time_is_refused_at_once(tmp_path: Path, column: str, value: Any) -> None:
+    schema = Schema.of(at=Type.TIMESTAMP, day=Type.DATE, span=Type.INTERVAL)
+    stream = Stream("m", schema, Connector("MEMORY", {}), Timing.LATENT)
+    with pytest.raises(SourceFault, match=f"row 0: column {column}"):
+        push(stream, tmp_path, [{column: value}])
+    assert spool_source(stream, tmp_path).latest(None, now=0, limit=9) is None
+
+
 def test_a_pushed_column_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NameFault, match="no column 'idd'") as caught:
         push(STREAM, tmp_path, [{"idd": 1}])

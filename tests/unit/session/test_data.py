@@ -148,6 +148,44 @@ def test_what_is_missing_in_pandas_is_null_and_scalars_of_numpy_are_values(sessi
     assert [(row["at"], row["item"]) for row in session.results("all_bids")] == [(AT, None), (AT, None), (AT, 1)]
 
 
+def test_nested_values_of_numpy_and_pandas_are_pushed() -> None:
+    np: Any = importlib.import_module("numpy")
+    rows: list[dict[str, Any]] = [
+        {"xs": np.array([1, 2]), "s": {"n": np.int64(3), "d": AT}, "raw": bytearray(b"ab")},
+        {"xs": (np.int8(4), None), "ts": np.array(["2026-01-01T12:00"], dtype="datetime64[ns]")},
+        {"ts": [pd.NaT, pd.Timestamp("2026-01-01T13:00", tz="Europe/Paris")], "s": {"d": pd.NaT}},
+    ]
+    with Session(host="local") as session:
+        session.execute(
+            "CREATE STREAM m (xs ARRAY<INT>, s STRUCT<n: INT, d: DATE>, raw BINARY, ts ARRAY<TIMESTAMP>) FROM MEMORY;"
+            "CREATE QUERY q AS SELECT * FROM m INTO MEMORY"
+        )
+        session.push("m", rows)
+        with pytest.raises(SourceFault, match="row 0: column xs"):
+            session.push("m", [{"xs": np.array([1.5])}])
+        session.drain()
+        assert [tuple(row.values()) for row in session.results("q")] == [
+            ([1, 2], {"n": 3, "d": AT.date()}, b"ab", None),
+            ([4, None], None, None, [AT]),
+            (None, {"n": None, "d": None}, None, [None, AT]),
+        ]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"at": pd.to_datetime(["2026-01-01T17:30:00+05:30"]), "item": [1]}),
+        pa.table({"at": pa.array([AT]).cast(pa.timestamp("ms", "-03:00")), "item": [1]}),
+        pa.table({"at": [AT], "item": pa.RunEndEncodedArray.from_arrays([1], [1])}),
+        pa.table({"at": [AT], "item": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1], pa.int8()))}),
+    ],
+)
+def test_tables_with_types_that_polars_does_not_read_are_pushed(table: Any, session: Session) -> None:
+    session.push("bids", table)
+    session.drain()
+    assert [(row["at"], row["item"]) for row in session.results("all_bids")] == [(AT, 1)]
+
+
 @pytest.mark.parametrize(
     "rows",
     [
