@@ -12,7 +12,7 @@ import polars as pl
 
 from headrace.connectors.options import near
 from headrace.errors import NameFault, QueryError
-from headrace.model.changelog import AFTER, BEFORE, CHANGE, DELETE, INSERT
+from headrace.model.changelog import AFTER, BEFORE, CHANGE, DELETE, INSERT, REMOVALS
 from headrace.model.page import Page
 from headrace.model.schema import TS, Schema
 from headrace.model.types import Type
@@ -54,12 +54,12 @@ def in_order(pages: Sequence[Page], schema: Schema) -> pl.DataFrame:
 def latest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     """Return for each key its last row, without `change`; GONE says that the key has no row any more.
 
-    A row of a key that was there before a change is nothing new: it is left out.
+    The row of a key before a change is gone: the row after it follows, unless a condition holds it back, or it has
+    another key.
     """
     is_gone = pl.lit(False)
     if rows.schema.get(CHANGE) == pl.String:
-        rows = rows.filter(pl.col(CHANGE).ne_missing(BEFORE))
-        is_gone = pl.col(CHANGE).eq_missing(DELETE)
+        is_gone = pl.col(CHANGE).is_in(REMOVALS).fill_null(value=False)
     last = rows.with_columns(is_gone.alias(GONE)).unique(subset=list(key), keep="last", maintain_order=True)
     return last.drop(CHANGE) if rows.schema.get(CHANGE) == pl.String else last
 

@@ -25,10 +25,18 @@ def _comes_in_order(node: Node, key: frozenset[str], is_in_order: Callable[[str]
     match node:
         case nodes.Scan(name=name):
             return is_in_order(name)
-        case nodes.Changes() | nodes.Order() | nodes.Limit():
+        case nodes.Order() | nodes.Limit():
             return True
-        case nodes.Join(change=change) if change:
-            return True
+        case nodes.Changes(keys=groups, columns=columns):  # those of a group come in order
+            told = {expr.name for name, expr in columns if name in key and isinstance(expr, Column)}
+            return {name for name, _ in groups} <= told
+        case nodes.Join(change=change, keys=pairs) if change:
+            renamed = dict(zip(node.right.schema.names, node.right_names, strict=True))
+            return bool(pairs) and all(
+                (isinstance(left, Column) and left.name in key)
+                or (isinstance(right, Column) and renamed.get(right.name) in key)
+                for left, right in pairs
+            )
         case nodes.Project(input=below, columns=columns):
             shown = frozenset(expr.name for name, expr in columns if name in key and isinstance(expr, Column))
             return _comes_in_order(below, shown, is_in_order)

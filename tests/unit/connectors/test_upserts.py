@@ -120,14 +120,60 @@ def test_disorder_and_the_cut_of_micro_batches_do_not_change_a_table(cut: int, b
     changes = [(row["at"], kinds[row["v"]], row["k"], row["v"]) for row in in_time]
     assert tables["copied"] == applied(changes)
     added = [(at, kind, k, v + 100) for at, kind, k, v in changes if v > 30]
-    assert tables["merged"] == applied(sorted(changes + added)), "of an instant, deletes come first"
+    merged = sorted(changes + added, key=lambda row: (row[0], row[1] in ("insert", "update_after"), *row[1:]))
+    assert tables["merged"] == applied(merged), "of an instant, rows that are taken back come first"
 
 
 def applied(changes: list[tuple[Any, str, int, int]]) -> dict[int, int]:
     table: dict[int, int | None] = {}
     for _, kind, k, v in changes:
-        table |= {} if kind == "update_before" else {k: None if kind == "delete" else v}
+        table[k] = None if kind in ("delete", "update_before") else v
     return {k: v for k, v in table.items() if v is not None}
+
+
+PARTS = """
+CREATE TABLE names (item STRING, name STRING) FROM FILES (path '{0}/names.csv') REFRESH '1 day';
+CREATE VIEW totals AS SELECT item, count(*) AS n, sum(price) AS total FROM bids GROUP BY item
+  EMIT CHANGES STATE TTL '1 day';
+CREATE QUERY cheap AS SELECT * FROM totals WHERE total < 12 INTO MEMORY (key 'item');
+CREATE QUERY named AS SELECT t.item, t.n, m.name, t.change FROM totals AS t LEFT JOIN names AS m ON t.item = m.item
+  WHERE t.n < 3 INTO MEMORY (key 'item');
+CREATE QUERY of_total AS SELECT total, item, change FROM totals WHERE n = 2 INTO MEMORY (key 'total, item');
+CREATE QUERY latest AS SELECT total, item, change FROM totals WHERE item = 'a' INTO MEMORY (key 'total');
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_table_by_key_of_a_part_of_a_changelog_keeps_no_row_that_was_taken_back(seed: int, tmp_path: Path) -> None:
+    names = tmp_path / "names.csv"
+    names.write_text("item,name\na,one\nb,two\n")
+    draw = random.Random(seed)
+    given = dict[str, str | None]()  # of each item, its name when its row changed
+    with Session(host="local", buckets=3) as session:
+        session.execute(STREAM + PARTS.format(tmp_path))
+        known = {"a": "one", "b": "two"}
+        for batch in bids(seed):
+            session.push("bids", batch)
+            settle(session)
+            session.push("bids", [{"item": "z", "price": 99, "at": batch[0]["at"] + dt.timedelta(milliseconds=500)}])
+            settle(session)  # the changes of the batch are out
+            given |= {bid["item"]: known.get(bid["item"]) for bid in batch}
+            known = {item: draw.choice(["one", "two"]) for item in draw.sample("abcdefgh", 5)}
+            names.write_text("".join(f"{item},{name}\n" for item, name in [("item", "name"), *known.items()]))
+            session.execute("REFRESH TABLE names")
+            settle(session)
+        session.drain(60)
+        tables = {
+            name: {*map(tuple, map(dict.values, session.results(name)))}
+            for name in ("cheap", "named", "of_total", "latest")
+        }
+    groups: dict[str, list[int]] = {}
+    for bid in (bid for batch in bids(seed) for bid in batch):
+        groups.setdefault(bid["item"], []).append(bid["price"])
+    assert tables["cheap"] == {(k, len(v), sum(v)) for k, v in groups.items() if sum(v) < 12}
+    assert tables["named"] == {(k, len(v), given[k]) for k, v in groups.items() if len(v) < 3}
+    assert tables["of_total"] == {(sum(v), k) for k, v in groups.items() if len(v) == 2}
+    assert tables["latest"] == {(sum(v), k) for k, v in groups.items() if k == "a"}
 
 
 @pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL"])
@@ -190,7 +236,7 @@ def test_changes_of_an_unknown_name_are_no_rows_of_a_table_in_memory() -> None:
             "CREATE QUERY copied AS SELECT k, change FROM log INTO MEMORY (key 'k');"
             "CREATE QUERY refused AS SELECT reason FROM copied.failed INTO MEMORY"
         )
-        changes = ((1, "insert"), (2, "upsert"), (None, "insert"), (3, None), (1, "update_before"))
+        changes = ((1, "insert"), (2, "upsert"), (None, "insert"), (3, None), (4, "update_before"))
         session.push("log", [{"at": "2026-01-01", "k": k, "change": change} for k, change in changes])
         session.drain(60)
         assert session.results("copied") == [{"k": 1}, {"k": None}]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from headrace.model.changelog import CHANGE, REMOVALS
 from headrace.model.expressions.expression import Expr
 from headrace.model.expressions.text import format_name
 from headrace.model.page import Element, Page, Punctuation
@@ -22,7 +23,8 @@ from headrace.operators.text import with_inputs
 class Reorder(Spec, frozen=True, tag="reorder"):
     """The same tuples by (timestamp, columns named in `order`, arrival), each as soon as nothing earlier can come.
 
-    Order holds among the tuples that agree in `by`: others may be in another bucket.
+    Order holds among the tuples that agree in `by`: others may be in another bucket. If the first of `order` is the
+    column that says what happened to a row, rows that are taken back come before new ones.
     """
 
     by: tuple[Expr, ...]
@@ -65,7 +67,10 @@ class ReorderOperator(Operator):
         ready = self._pending.take(mark.bound)
         if ready is None:
             return (mark,)
-        return (Page(ready.sort(self._order, maintain_order=True)), mark)
+        order: list[pl.Expr] = [pl.col(name) for name in self._order]
+        if self._order[1:2] == [CHANGE] and ready.schema[CHANGE] == pl.String:
+            order.insert(1, ~pl.col(CHANGE).is_in(REMOVALS).fill_null(value=False))
+        return (Page(ready.sort(order, maintain_order=True)), mark)
 
     def state(self) -> State:
         return self._pending.state()
