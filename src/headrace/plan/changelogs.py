@@ -1,14 +1,17 @@
-"""Which columns of a plan's results say what happened to a row, as EMIT CHANGES adds them."""
+"""Which columns of a plan's results say what happened to a row, and whether each delete fits what was inserted."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from headrace.model.changelog import CHANGE, INSERT
-from headrace.model.expressions.expression import Column, Expr, Literal
+from headrace.model.expressions.expression import Column, Expr, Literal, columns
 from headrace.model.types import Type
 from headrace.plan import nodes
 from headrace.plan.nodes import Node, inputs
+from headrace.plan.traversal import walk
 
 #: What the column is called beside another column `change`.
 _RENAMED = re.compile(rf"{CHANGE}_\d+")
@@ -19,6 +22,65 @@ def hidden_change(plan: Node) -> str | None:
     changes = _changes(plan)
     others = [name for name in plan.schema.names if name.lower() == CHANGE and name not in changes]
     return min(changes) if changes and CHANGE not in changes and others else None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsteady:
+    """What a changelog takes from a table whose rows change between an insert and its delete.
+
+    `lost` is the table for want of whose rows a delete may be missing. `columns` maps columns that may have another
+    value in a delete than in its insert to the table.
+    """
+
+    lost: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, read: Iterable[str]) -> str | None:
+        """Return the table that one of some columns depends on."""
+        return min((self.columns[name] for name in read if name in self.columns), default=None)
+
+
+def unsteady(plan: Node, is_read_again: Callable[[str], bool]) -> Unsteady:
+    """Return what the changes of a plan take from tables that are read again, or that a stream feeds.
+
+    A plan whose results do not say what happened to a row gives no changelog: nothing of it counts.
+    """
+    return _unsteady(plan, is_read_again) if _changes(plan) else Unsteady()
+
+
+def _unsteady(node: Node, is_read_again: Callable[[str], bool]) -> Unsteady:
+    below = tuple(unsteady(child, is_read_again) for child in inputs(node))
+    lost = next((child.lost for child in below if child.lost is not None), None)
+    taken = {name: table for child in below for name, table in child.columns.items()}
+    found = Unsteady(lost, taken)
+    match node:
+        case nodes.Changes():
+            return Unsteady()  # a tuple is joined once, and counted in a group
+        case nodes.Join(change=change) if change:
+            return Unsteady()
+        case nodes.TableJoin(table=table) if _changes(node.input) and is_read_again(table):
+            if node.kind == "inner":
+                return Unsteady(lost or table, taken)
+            return Unsteady(lost, taken | dict.fromkeys(node.table_names, table))
+        case nodes.Membership(table=table, name=name) if _changes(node.input) and is_read_again(table):
+            return Unsteady(lost, taken | {name: table})
+        case nodes.Impute(archive=nodes.StoredArchive(table=table), name=name) if _changes(node.input):
+            return Unsteady(lost, taken | ({name: table} if is_read_again(table) else {}))
+        case nodes.SequenceJoin(left=fed, right=probe, mode="recent", inclusive=True, span=None) if _changes(probe):
+            table = f"the table that {next(part.name for part in walk(fed) if isinstance(part, nodes.Scan))} feeds"
+            if not node.padded:
+                return Unsteady(lost or table, taken)
+            return Unsteady(lost, taken | dict.fromkeys(fed.schema.names, table))
+        case nodes.Filter(predicate=predicate):
+            return Unsteady(lost or found.of(columns(predicate)), taken)
+        case nodes.Project(columns=shown):
+            read = ((name, found.of(columns(expr))) for name, expr in shown)
+            return Unsteady(lost, {name: table for name, table in read if table is not None})
+        case nodes.Unnest(of=of, names=names):
+            cause = found.of(columns(of))
+            return Unsteady(lost or cause, taken | (dict.fromkeys(names, cause) if cause is not None else {}))
+        case _:
+            return found
 
 
 def _changes(node: Node) -> frozenset[str]:

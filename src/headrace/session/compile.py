@@ -44,7 +44,7 @@ from headrace.plan.binding.event import bind_detection
 from headrace.plan.binding.pace import late_of
 from headrace.plan.binding.rule import BoundRule, bind_rule
 from headrace.plan.binding.size import check_plan
-from headrace.plan.changelogs import hidden_change
+from headrace.plan.changelogs import hidden_change, unsteady
 from headrace.plan.explain import explain as explain_plan
 from headrace.plan.key_order import in_key_order
 from headrace.plan.nodes import Detect, Filter, Limit, Node, Project, Scan
@@ -162,6 +162,7 @@ def command_for(
     for sink in query.sinks:
         _check_change(sink, plan)
         check_sink(query.name, sink, query.schema)
+    _check_steady(query, plan, catalog)
     if ON_DEMAND in query.options:
         choose_grid = no_grid  # tuples wait where they lie by key
     is_numbered = reaction is not None
@@ -207,6 +208,31 @@ def _check_change(sink: Connector, plan: Node) -> None:
             f"{renamed!r}, because the query has a column {CHANGE!r} of its own",
             hint="give yours another name, such as kind; or leave the key out: then every change is a result",
         )
+
+
+def _check_steady(query: Query, plan: Node, catalog: Catalog) -> None:
+    """Refuse a changelog whose deletes may be lost, or differ from what was inserted, because a table has changed.
+
+    A table by key needs the key of a delete only.
+    """
+
+    def is_read_again(name: str) -> bool:
+        table = catalog.get(name)
+        return isinstance(table, Table) and table.refresh > 0
+
+    found = unsteady(plan, is_read_again)
+    keys = [key_of(sink, query.schema) if is_by_key(sink) else query.schema.names for sink in query.sinks]
+    table = found.lost or min((name for key in keys if (name := found.of(key)) is not None), default=None)
+    if table is None:
+        return
+    without = f"; or create {table} without REFRESH" if is_read_again(table) else ""
+    raise NotSupported(
+        f"a changelog cannot be joined with {table}, whose rows change: if one does between the insert and the delete "
+        "of a result, the delete is lost, or does not fit the insert",
+        hint="join the table first: SELECT ... FROM (SELECT ... FROM stream JOIN ...) AS x GROUP BY ... EMIT CHANGES "
+        "...; or LEFT JOIN it, and test none of its columns, into a table by key such as MEMORY (key 'id'), where the "
+        f"key is not from it{without}",
+    )
 
 
 def _versions(plan: Node, catalog: Catalog) -> tuple[TableVersion, ...]:
