@@ -13,6 +13,7 @@ from headrace.language.syntax.clauses import (
     FollowingClause,
     MannerClause,
     NowClause,
+    SessionClause,
     WindowCall,
     WindowClause,
     following_of,
@@ -28,6 +29,7 @@ from headrace.plan.binding.from_item import Item, read_item
 from headrace.plan.binding.interval_join import implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step, temporal_form
 from headrace.plan.binding.membership import Memberships
+from headrace.plan.binding.partition import partition_of
 from headrace.plan.binding.semi_joins import exists_of, is_semi_join
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns, time_lags
@@ -37,6 +39,8 @@ from headrace.plan.binding.window_functions import (
     BOUNDS,
     check_joined_windows,
     check_single_stream,
+    copied,
+    is_tumbling,
     with_bounds,
 )
 from headrace.plan.nodes import Node
@@ -75,7 +79,7 @@ def bind_from(select: exp.Select, env: Environment, *, aggregated: bool) -> Sour
     if env.on_tables:
         items = [_at_one_instant(item) for item in items]
     items, last = _without_joined_window(items, aggregated=aggregated)
-    items = _with_window_ends(items, aggregated=aggregated)
+    items = _with_window_ends(items, partition_of(select), env, aggregated=aggregated)
     kinds: list[nodes.JoinKind] = ["inner", *(_kind(join) for join in joins)]
     following: list[FollowingClause | None] = [None, *map(following_of, joins)]
     manners: list[MannerClause | None] = [None, *map(manner_of, joins)]
@@ -175,19 +179,27 @@ def _check_last(step: Step, last: _Last, *, is_inner: bool) -> None:
         )
 
 
-def _with_window_ends(items: list[Item], *, aggregated: bool) -> list[Item]:
+def _with_window_ends(
+    items: list[Item], keys: frozenset[str] | None, env: Environment, *, aggregated: bool
+) -> list[Item]:
     """Give the items that are table functions window_start and window_end, if no aggregate computes them."""
     streams = [item for item in items if not isinstance(item.source, Table)]
     if len(streams) > 1:
         check_single_stream([item.call for item in streams if item.call is not None])
     elif aggregated:
         return items
-    return [
-        replace(item, source=with_bounds(item.source, item.call, item.lag))
-        if item.call is not None and not isinstance(item.source, Table)
-        else item
-        for item in items
-    ]
+    return [_with_ends(item, keys, env) for item in items]
+
+
+def _with_ends(item: Item, keys: frozenset[str] | None, env: Environment) -> Item:
+    """Give the tuples of a table function the ends of their windows: one after the other if there are several."""
+    if item.call is None or isinstance(item.source, Table):
+        return item
+    is_shifted = keys is not None and not isinstance(item.call.window, SessionClause) and item.call.window.offset > 0
+    if is_tumbling(item.call) and not is_shifted:
+        return replace(item, source=with_bounds(item.source, item.call, item.lag))
+    source = copied(item.source, item.call, item.lag, keys or (), env)
+    return replace(item, source=source, clause=NowClause(item.call.span))
 
 
 def _check_window_join(steps: list[Step], terms: tuple[Expr, ...]) -> None:

@@ -28,6 +28,7 @@ from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.fold import fold_of
 from headrace.plan.binding.from_clause import Source
 from headrace.plan.binding.over_place import check_place, check_tumbles, function_of
+from headrace.plan.binding.partition import with_partition
 from headrace.plan.binding.places import MOST_ROWS, place_function, window_frame
 from headrace.plan.binding.rank import plain_ranks, unbounded_rank, window_size
 from headrace.plan.binding.span import place
@@ -90,7 +91,7 @@ def bind_over(select: exp.Select, env: Environment, bind_select: Callable[[exp.S
     qualify = select.args.get("qualify")
     condition = None if qualify is None else below.above(qualify.this, calls, aliases=True)
     placeholders = {f"$place{i}": item for i, item in enumerate(outer)}
-    bound = bind_select(below.select(placeholders), env)
+    bound = bind_select(with_partition(below.select(placeholders), overs_of(select)), env)
     node, columns = _with_calls(bound, calls, select, env)
     binder = ExpressionBinder(Scope((Relation(("SELECT",), tuple(columns.items())),)), env.catalog, "beside OVER")
     computed = {name: binder.bind(outer[item]) for name, item in placeholders.items()}

@@ -39,5 +39,6 @@ def check_tumbles(window: exp.Window, select: exp.Select) -> None:
         raise NotSupported(
             f"{function_of(window).upper()} OVER needs a tumbling window",
             span=clause.span,
-            hint="write [RANGE 1 MINUTE]",
+            hint=f"write [RANGE 1 MINUTE]; for windows that overlap FROM TABLE(HOP(TABLE {from_.this.name or 's'}, "
+            "DESCRIPTOR(at), INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)) and PARTITION BY window_start, window_end",
         )

@@ -19,6 +19,8 @@ from headrace.plan.binding.aggregate import is_grouped
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
+from headrace.plan.binding.over_place import check_tumbles
+from headrace.plan.binding.partition import with_partition
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import instant_columns, time_lags
 from headrace.plan.binding.window_functions import BOUNDS
@@ -111,7 +113,7 @@ def _without_ranks(select: exp.Select, calls: Mapping[str, _Call], ranked: dict[
         ]
     inner.set("expressions", items)
     inner.set("qualify", None)
-    return inner
+    return with_partition(inner, [call.node for call in calls.values()])
 
 
 def plain_ranks(select: exp.Select) -> list[exp.Window]:
@@ -189,6 +191,7 @@ def _size(call: _Call, node: Node, select: exp.Select, env: Environment) -> int 
     is_by_time = call.function == "row_number" and set(call.terms) <= set(time_lags(node, env)) and len(terms) == 1
     if is_by_time and not terms[0].args.get("desc"):
         return None
+    check_tumbles(call.node, select)
     raise unbounded_rank(call.node, is_last=is_by_time)
 
 

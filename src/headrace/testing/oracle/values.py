@@ -102,8 +102,10 @@ def sort_key(value: Any) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, float) and math.isnan(value):
         return (2,)
-    if isinstance(value, list | dict):
-        return (1, tuple(map(sort_key, value if isinstance(value, list) else value.values())))
+    if isinstance(value, list):
+        return (1, tuple(map(sort_key, value)))
+    if isinstance(value, dict):
+        return (1, tuple((key, sort_key(part)) for key, part in value.items()))
     return (1, value)
 
 
