@@ -46,6 +46,8 @@ _SPECIAL = ("CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
 #: Functions whose first argument may be a unit of time, which is a word and no column.
 _COUNTED = ("TIMESTAMPDIFF", "TIMESTAMPADD", "DATEDIFF", "DATE_DIFF", "DATEADD", "DATE_ADD")
 
+#: Types of which a constant may be written: DATE '2026-01-31'.
+_TIMES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ)
 #: Nodes that sqlglot builds without remembering where they stood.
 _PLACELESS = (exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime, exp.Null, exp.Boolean, exp.Interval)
 #: What may follow UNION in FROM if the union is of streams and not of SELECTs.
@@ -94,6 +96,17 @@ class Headrace(Dialect):
         FUNCTION_PARSERS["JSON_VALUE"] = lambda self: self._parse_value_of_json()
         FUNCTION_PARSERS |= dict.fromkeys(_COUNTED, lambda self: self._parse_counted())
         FUNCTION_PARSERS |= dict.fromkeys(WINDOW_CALLS, lambda self: self._parse_by(read_window_call))
+
+        TYPE_LITERAL_PARSERS: ClassVar[Any] = {
+            **parser.Parser.TYPE_LITERAL_PARSERS,
+            **dict.fromkeys(_TIMES, lambda self, this, to: self._written(this, to)),
+        }
+
+        def _written(self, this: exp.Expr, to: exp.DataType) -> exp.Expr:
+            """Tell DATE '2026-01-31', which must be a date, from a CAST, which gives NULL for what is none."""
+            constant: exp.Expr = self.expression(exp.Cast(this=this, to=to))
+            constant.meta["written"] = True
+            return constant
 
         def raise_error(self, message: str, token: Token = parser.SENTINEL_NONE) -> None:
             place = token or self._curr

@@ -17,7 +17,7 @@ from headrace.model.time import DAY, MILLISECOND, SECOND
 from headrace.model.types import DataType, Type
 from headrace.testing.oracle.more_functions import MORE
 from headrace.testing.oracle.nested import NESTED
-from headrace.testing.oracle.values import compare, convert, instant_of, lift, micros_of, wrap
+from headrace.testing.oracle.values import compare, convert, instant, instant_of, lift, micros_of, wrap
 
 #: Argument values, their types, the type of the result.
 Scalar: TypeAlias = Callable[[Sequence[Any], Sequence[DataType], DataType], Any]
@@ -383,8 +383,8 @@ SCALARS: dict[str, Scalar] = {
     "unix_seconds": _strict(lambda t: t // SECOND),
     "unix_millis": _strict(lambda t: t // MILLISECOND),
     "unix_micros": _strict(lambda t: t),
-    "timestamp_seconds": _strict(lambda n: n * SECOND),
-    "timestamp_millis": _strict(lambda n: n * MILLISECOND),
+    "timestamp_seconds": _strict(lambda n: instant(n, SECOND)),
+    "timestamp_millis": _strict(lambda n: instant(n, MILLISECOND)),
     "timestamp_micros": _strict(lambda n: n),
     **MORE,
     **NESTED,

@@ -247,12 +247,15 @@ def _timestamp(value: Any, have: DataType) -> int | None:
         return _instant_in(value.strip())
     if have is Type.DATE:
         return int(value * DAY)
-    if have.is_integer:
-        return wrap(value * SECOND)
-    if isinstance(have, DecimalType):
-        micros = math.trunc(value * SECOND)
-        return micros if -(2**63) <= micros < 2**63 else None
-    return math.trunc(value * SECOND) if have in (Type.FLOAT, Type.DOUBLE) and math.isfinite(value) else None
+    if have.is_integer or isinstance(have, DecimalType):
+        return instant(value, SECOND)
+    return instant(value, SECOND) if have in (Type.FLOAT, Type.DOUBLE) and math.isfinite(value) else None
+
+
+def instant(number: Any, unit: int) -> int | None:
+    """Return a number of units of so many microseconds as an instant; None if it does not fit 64 bits."""
+    micros = math.trunc(number * unit)
+    return micros if -(2**63) <= micros < 2**63 else None
 
 
 def _instant_in(text: str) -> int | None:

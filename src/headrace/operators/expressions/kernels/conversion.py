@@ -18,6 +18,7 @@ from headrace.model import digits
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 
 _SECOND = 1_000_000
+_MOST = 2**63 - 1
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _TRUE = ["t", "true", "y", "yes", "1"]
 _FALSE = ["f", "false", "n", "no", "0"]
@@ -203,7 +204,7 @@ def _to_timestamp(x: pl.Expr, source: DataType) -> pl.Expr:
         case Type.DATE:
             return x.cast(pl.Datetime("us"))
         case Type.INT | Type.BIGINT:
-            return (x.cast(pl.Int64) * _SECOND).cast(pl.Datetime("us"))
+            return instants(x, _SECOND)
         case Type.FLOAT | Type.DOUBLE:
             return (x.cast(pl.Float64) * _SECOND).cast(pl.Int64, strict=False).cast(pl.Datetime("us"))
         case DecimalType():
@@ -223,6 +224,13 @@ def _to_timestamp(x: pl.Expr, source: DataType) -> pl.Expr:
             | StructType()
         ):
             raise _unsupported(source, Type.TIMESTAMP)
+
+
+def instants(x: pl.Expr, unit: int) -> pl.Expr:
+    """Return whole numbers of units of so many microseconds as instants; NULL where there is none."""
+    micros = x.cast(pl.Int64) * unit
+    fits = x.cast(pl.Int64).is_between(-(_MOST // unit), _MOST // unit)
+    return pl.when(fits).then(micros).cast(pl.Datetime("us"))
 
 
 def _parse_instant(x: pl.Expr) -> pl.Expr:

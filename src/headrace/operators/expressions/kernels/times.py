@@ -9,6 +9,7 @@ import polars as pl
 from headrace.errors import TypeFault
 from headrace.model.types import Type
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel
+from headrace.operators.expressions.kernels.conversion import instants
 
 _UNITS = {
     "microsecond": "1us",
@@ -52,7 +53,7 @@ def _since_epoch(unit: int) -> Kernel:
 
 
 def _after_epoch(unit: int) -> Kernel:
-    return lambda args: (args.get(0, Type.BIGINT) * unit).cast(pl.Datetime("us"))
+    return lambda args: instants(args.get(0, Type.BIGINT), unit)
 
 
 TIMES: dict[str, Kernel] = {

@@ -18,6 +18,10 @@ TEMPORAL = (Type.TIMESTAMP, Type.DATE, Type.INTERVAL)
 SPAN_HINT = "write timestampdiff(SECOND, start, end), which is a number, for the time between two instants"
 #: Texts of numbers.
 _WHOLE, _POINT = re.compile(r"[+-]?\d{1,19}"), re.compile(r"[+-]?\d{1,19}\.\d{0,19}")
+#: Texts of times that are read alike as constants and in columns.
+_ISO = re.compile(
+    r"(?!0000)\d{4}-\d\d-\d\d([T ]([01]\d|2[0-3]):\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?", re.ASCII
+)
 #: Arithmetic of constants that is exact beside a DECIMAL.
 _ARITHMETIC = ("+", "-", "*", "/", "%")
 
@@ -31,6 +35,19 @@ def coerce(expr: Expr, target: DataType) -> Expr:
         if constant is not None:
             return constant
     return Cast(expr, target)
+
+
+def cast(expr: Expr, target: DataType) -> Expr:
+    """Convert a value as CAST does: a text that is no time gives NULL, whether it is a constant or in a column."""
+    is_time = target is Type.DATE or target is Type.TIMESTAMP
+    if isinstance(expr, Literal) and is_text(expr) and is_time and not _ISO.fullmatch(str(expr.value)):
+        return Cast(expr, target)
+    try:
+        return coerce(expr, target)
+    except ValueError:
+        if not is_time:
+            raise
+        return Literal(None, target)
 
 
 def check_cast(expr: Expr, span: Span | None) -> Expr:

@@ -22,7 +22,7 @@ from headrace.model.expressions.functions import AGGREGATES, OTHER_AGGREGATES
 from headrace.model.python_function import function_name
 from headrace.model.time import parse_interval
 from headrace.model.types import DataType, DecimalType, Type, common_type
-from headrace.plan.binding.expressions.coerce import check_cast, coerce, unify
+from headrace.plan.binding.expressions.coerce import cast, check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
 from headrace.plan.binding.expressions.lambdas import HIGHER_NAMES, bind_higher
 from headrace.plan.binding.expressions.nested import CONSTRUCTORS, construct, item, type_text
@@ -300,7 +300,7 @@ class ExpressionBinder:
             raise NotSupported("CAST with FORMAT is not supported", span=place(node))
         arg, to = self.bind(node.this), type_of(node.args["to"])
         try:
-            return check_cast(coerce(arg, to), place(node))
+            return check_cast(coerce(arg, to) if node.meta.get("written") else cast(arg, to), place(node))
         except ValueError as error:
             if isinstance(node, exp.TryCast):
                 return Literal(None, to)
