@@ -37,7 +37,7 @@ def shaped(value: Any, type_: DataType) -> Any:
                 return {name: shaped(value.get(name), kind) for name, kind in fields}
         case MapType(key=key, of=kind):
             if isinstance(value, Mapping) and None not in value:
-                return {_key(name, key): shaped(item, kind) for name, item in value.items()}
+                return {key_of(name, key): shaped(item, kind) for name, item in value.items()}
         case DecimalType():
             return _decimal(value, type_)
         case Type():
@@ -66,7 +66,7 @@ def json_of(value: Any, type_: DataType) -> Any:
             return value
 
 
-def _key(name: Any, type_: DataType) -> Any:
+def key_of(name: Any, type_: DataType) -> Any:
     """Return a key of a MAP; in JSON it is a text."""
     if isinstance(name, str) and type_.is_integer:
         return shaped(int(name), type_)
@@ -91,7 +91,9 @@ def _plain(value: Any, type_: Type) -> Any:
     match type_, value:
         case Type.BOOLEAN, bool():
             return value
-        case ((Type.INT | Type.BIGINT), int()) if not isinstance(value, bool) and abs(value) < _LIMITS[type_]:
+        case ((Type.INT | Type.BIGINT), int()) if (
+            not isinstance(value, bool) and -_LIMITS[type_] <= value < _LIMITS[type_]
+        ):
             return value
         case ((Type.FLOAT | Type.DOUBLE), (int() | float() | Decimal())) if not isinstance(value, bool):
             return float(value)
@@ -120,11 +122,17 @@ def _plain(value: Any, type_: Type) -> Any:
         case Type.INTERVAL, datetime.timedelta():
             return value
         case Type.INTERVAL, str():
-            return parse_interval(value) * _TICK
+            return _span(parse_interval(value))
         case Type.INTERVAL, int():
-            return value * _TICK
+            return _span(value)
         case _:
             raise ValueError(f"{_shown(value)} is not {'an' if type_.value[0] in 'AEIOU' else 'a'} {type_.value}")
+
+
+def _span(microseconds: int) -> datetime.timedelta:
+    if abs(microseconds) >= _LIMITS[Type.BIGINT]:
+        raise ValueError(f"an INTERVAL has no {microseconds} microseconds")
+    return microseconds * _TICK
 
 
 def _shown(value: Any) -> str:
