@@ -1,8 +1,9 @@
 """Lines of CSV and JSON text turned into rows, with bad lines set aside.
 
-One record is one line. The Arrow readers do the work while a block is well-formed. A block in which they find fault is
-cut in halves, and these again, until few lines are left beside the malformed one: only these are read line by line.
-Both ways accept the same records, so where blocks are cut does not show.
+One record is one line. The Arrow readers do the work while a block is well-formed. A block of CSV in which they find
+fault is cut in halves, and these again, until few lines are left beside the malformed one: only these are read line by
+line. A block of JSON, also one with nested values, is then read by a typed decoder, and only what it refuses line by
+line. All ways accept the same records, so where blocks are cut does not show.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.csv
 import pyarrow.json
 
-from headrace.connectors.formats.conversion import convert_all, reason
+from headrace.connectors.formats.conversion import convert_all
+from headrace.connectors.formats.json_records import MOMENTS, raw_type, read_records, record_reader
+from headrace.model.json_columns import usual_instants
 from headrace.model.schema import Schema
-from headrace.model.types import DataType, DecimalType, Type, is_nested
+from headrace.model.types import DataType, Type
 from headrace.storage.reading import open_to_read
 
 BLOCK = 4 << 20
@@ -33,8 +34,8 @@ NEWLINE = b"\n"
 _QUOTE = b'"'
 _NOT_JSON = (b"NaN", b"Inf")  # Arrow takes them for numbers, JSON does not have them
 
-#: The length of a timestamp with seconds: 2026-01-31 23:59:59.
-_SHORTEST_INSTANT = 19
+#: So many bytes of JSON are decoded at a time: few enough for the caches of a processor.
+_CACHED = 1 << 19
 
 #: So many lines are read one by one; and so often a block is cut in halves, because lines are malformed.
 _FEW_LINES, _MOST_FAULTS = 128, 32
@@ -119,24 +120,29 @@ def blocks(
 
 def parse(lines: Lines, schema: Schema, form: Form) -> Parsed:
     """Turn lines into rows of `schema`."""
-    return _Blocks(schema, form).parse(lines)
+    match form:
+        case Csv():
+            return _CsvBlocks(schema, form).parse(lines)
+        case Json():
+            raw = _json_block(lines, schema)
+            return _json_records(lines, schema, form) if raw is None else _judged(lines, raw, [], schema, form)
 
 
-class _Blocks:
-    """Reads blocks of lines as a whole where that is possible."""
+class _CsvBlocks:
+    """Reads blocks of CSV as a whole where that is possible."""
 
-    def __init__(self, schema: Schema, form: Form) -> None:
+    def __init__(self, schema: Schema, form: Csv) -> None:
         self._schema, self._form = schema, form
         self._faults = 0
 
     def parse(self, lines: Lines) -> Parsed:
-        raw = self._block(lines)
         count = len(lines.starts)
+        raw = _csv_block(lines, self._schema, self._form)
         if raw is not None:
             return _typed(lines, raw, np.arange(count, dtype=np.int64), [], self._schema, self._form)
         self._faults += 1
-        if count <= _FEW_LINES or self._faults > _MOST_FAULTS or not _has_blocks(self._schema, self._form):
-            return parse_each(lines, self._schema, self._form)
+        if count <= _FEW_LINES or self._faults > _MOST_FAULTS:
+            return _one_by_one(lines, self._schema, self._form)
         half = count // 2
         parts = [self.parse(_part(lines, start, stop)) for start, stop in ((0, half), (half, count))]
         shift = int(lines.starts[half])
@@ -145,13 +151,6 @@ class _Blocks:
             np.concatenate([parts[0].positions, parts[1].positions + shift]),
             [*parts[0].bad, *((line + half, why) for line, why in parts[1].bad)],
         )
-
-    def _block(self, lines: Lines) -> pl.DataFrame | None:
-        match self._form:
-            case Csv():
-                return _csv_block(lines, self._schema, self._form)
-            case Json():
-                return _json_block(lines, self._schema)
 
 
 def _part(lines: Lines, start: int, stop: int) -> Lines:
@@ -164,8 +163,8 @@ def _part(lines: Lines, start: int, stop: int) -> Lines:
 
 
 def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
-    """Do the same line by line, for records that may contain line ends."""
-    return _one_by_one(lines, schema, form)
+    """Do the same record by record, for records that may contain line ends."""
+    return _one_by_one(lines, schema, form) if isinstance(form, Csv) else _json_records(lines, schema, form)
 
 
 def lines_of(records: Sequence[bytes]) -> Lines:
@@ -280,21 +279,14 @@ def _has_open_quotes(lines: Lines) -> bool:
 
 
 def _with_instants(table: pa.Table, schema: Schema) -> pa.Table:
-    """Read texts of timestamps where all of a column are a date, a time with seconds, and at most microseconds.
-
-    Arrow reads them ten times as fast as what reads all others. It would take shorter ones, too.
-    """
+    """Read texts of timestamps where all of a column have the usual form."""
     for number, name in enumerate(table.column_names):
         field, texts = schema.find(name), table.column(number)
         if field is None or field.type is not Type.TIMESTAMP or not pa.types.is_large_string(texts.type):
             continue
-        shortest = pyarrow.compute.min(pyarrow.compute.binary_length(texts)).as_py()
-        if shortest is None or shortest < _SHORTEST_INSTANT:
-            continue
-        try:
-            table = table.set_column(number, name, pyarrow.compute.cast(texts, pa.timestamp("us")))
-        except pa.ArrowInvalid:
-            continue
+        instants = usual_instants(texts)
+        if instants is not None:
+            table = table.set_column(number, name, instants)
     return table
 
 
@@ -308,23 +300,21 @@ _JSON_TYPES: dict[DataType, pa.DataType] = {
 
 
 def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
-    """Parse all lines at once; return None if a line is malformed."""
+    """Parse all lines at once; return None if a line is malformed, or the schema is not flat."""
+    if not all(isinstance(field.type, Type) for field in schema):
+        return None
     buffer = np.frombuffer(lines.data, dtype=np.uint8)
     last = buffer[lines.ends - 1]
     returned = last == 0x0D
     if returned.any():
         last = np.where(returned, buffer[lines.ends - 2], last)
-    if not ((buffer[lines.starts] == ord("{")) & (last == ord("}"))).all() or any(
-        word in lines.data for word in _NOT_JSON
-    ):
+    if not ((buffer[lines.starts] == ord("{")) & (last == ord("}"))).all():
         return None
-    if not _is_utf8(lines.data):
-        return None
-    if not _has_blocks(schema, Json()):
+    if any(len(_occurrences(buffer, word)) for word in _NOT_JSON) or not _is_utf8(lines.data):
         return None
     # Moments are written as text or as whole microseconds; one block mostly has one of them.
     for moments in (pa.large_string(), pa.int64()):
-        types = {f.name: _JSON_TYPES.get(f.type, moments if f.type in _MOMENTS else pa.large_string()) for f in schema}
+        types = {f.name: _JSON_TYPES.get(f.type, moments if f.type in MOMENTS else pa.large_string()) for f in schema}
         try:
             table = pyarrow.json.read_json(
                 pa.BufferReader(lines.data),
@@ -334,16 +324,20 @@ def _json_block(lines: Lines, schema: Schema) -> pl.DataFrame | None:
                 ),
             )
         except pa.ArrowInvalid:
-            if not any(field.type in _MOMENTS for field in schema):
+            if not any(field.type in MOMENTS for field in schema):
                 return None
             continue
-        return _from_arrow(_with_instants(table, schema)) if table.num_rows == len(lines.starts) else None
+        raw = _from_arrow(_with_instants(table, schema))
+        return raw if raw.height == len(lines.starts) and not any(map(_is_doubtful, raw)) else None
     return None
 
 
-def _has_blocks(schema: Schema, form: Form) -> bool:
-    """Return whether whole blocks can be read: of JSON with nested values or DECIMALs each line is read by itself."""
-    return isinstance(form, Csv) or all(isinstance(field.type, Type) for field in schema)
+def _is_doubtful(column: pl.Series) -> bool:
+    """Return whether Arrow may have read another number than a decoder does: infinity for 1e999, or -0.0 for -0."""
+    if not column.dtype.is_float():
+        return False
+    inverse = 1 / column
+    return bool(column.is_infinite().any() or (inverse.is_infinite() & (inverse < 0)).any())
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -353,20 +347,39 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-_MOMENTS = (Type.TIMESTAMP, Type.INTERVAL)
-_JSON_PYTHON: dict[DataType, Any] = {
-    Type.BOOLEAN: bool,
-    Type.INT: int,
-    Type.BIGINT: int,
-    Type.FLOAT: float,
-    Type.DOUBLE: float,
-    Type.TIMESTAMP: int | str,
-    Type.INTERVAL: int | str,
-}
+def _json_records(lines: Lines, schema: Schema, form: Json) -> Parsed:
+    """Read records of JSON by a typed decoder."""
+    is_utf8 = _is_utf8(lines.data)
+    cuts = np.searchsorted(lines.starts, np.arange(_CACHED, len(lines.data), _CACHED))
+    ends = np.unique([*cuts, len(lines.starts)]).tolist()
+    parts: list[Parsed] = []
+    bad: list[tuple[int, str]] = []
+    for begin, end in zip([0, *ends], ends, strict=False):
+        part = Lines(lines.data, lines.begin, lines.starts[begin:end], lines.ends[begin:end])
+        places = zip(part.starts.tolist(), part.ends.tolist(), strict=True)
+        raw, refused = read_records([lines.data[first:last] for first, last in places], schema, is_utf8=is_utf8)
+        parts.append(_judged(part, raw, refused.tolist(), schema, form))
+        bad += ((begin + line, why) for line, why in parts[-1].bad)
+    return Parsed(pl.concat([part.rows for part in parts]), np.concatenate([part.positions for part in parts]), bad)
+
+
+def _judged(lines: Lines, raw: pl.DataFrame, refused: list[int], schema: Schema, form: Json) -> Parsed:
+    """Turn the columns of all lines into their types; what was refused, or cannot be turned, is read one by one."""
+    rows, failed = convert_all(raw, schema, form.epoch)
+    rest = np.array(sorted({*refused, *failed}), dtype=np.int64)
+    if not len(rest):
+        return Parsed(rows, lines.starts, [])
+    single = _one_by_one(Lines(lines.data, lines.begin, lines.starts[rest], lines.ends[rest]), schema, form)
+    keep = np.ones(len(lines.starts), dtype=bool)
+    keep[rest] = False
+    positions = np.concatenate([lines.starts[keep], single.positions])
+    order = np.argsort(positions)
+    rows = pl.concat([rows.filter(pl.Series(keep)), single.rows])[order]
+    return Parsed(rows, positions[order], [(int(rest[line]), why) for line, why in single.bad])
 
 
 def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
-    record = _csv_record(schema, form) if isinstance(form, Csv) else _json_record(schema)
+    record = _csv_record(schema, form) if isinstance(form, Csv) else record_reader(schema)
     good: list[int] = []
     bad: list[tuple[int, str]] = []
     records: list[tuple[Any, ...]] = []
@@ -378,20 +391,10 @@ def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
             bad.append((i, "the line is not UTF-8"))
         except (ValueError, msgspec.MsgspecError) as error:
             bad.append((i, str(error)))
-    columns = [
-        pl.Series(f.name, [r[k] for r in records], dtype=_raw_type(f.type, form), strict=False)
-        for k, f in enumerate(schema)
-    ]
+    kinds = [pl.String() if isinstance(form, Csv) else raw_type(field.type) for field in schema]
+    columns = [pl.Series(f.name, [r[k] for r in records], dtype=kinds[k], strict=False) for k, f in enumerate(schema)]
     raw = pl.DataFrame(columns) if columns else pl.DataFrame(height=len(good))
     return _typed(lines, raw, np.array(good, dtype=np.int64), bad, schema, form)
-
-
-def _raw_type(type_: DataType, form: Form) -> pl.DataType:
-    if isinstance(form, Csv) or type_ not in _JSON_TYPES:
-        return pl.String()
-    if type_ is Type.BOOLEAN:
-        return pl.Boolean()
-    return pl.Int64() if type_.is_integer else pl.Float64()
 
 
 def _csv_record(schema: Schema, form: Csv) -> Callable[[bytes], tuple[Any, ...]]:
@@ -404,39 +407,6 @@ def _csv_record(schema: Schema, form: Csv) -> Callable[[bytes], tuple[Any, ...]]
         return tuple(None if fields[place] == form.null else fields[place] for place in places)
 
     return record
-
-
-def _json_record(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
-    texts = [field.type in _MOMENTS or isinstance(field.type, DecimalType) for field in schema]
-    keys = [(f"f{k}", _json_value(field.type), None) for k, field in enumerate(schema)]
-    shape = msgspec.defstruct("Record", keys, rename={f"f{k}": field.name for k, field in enumerate(schema)})
-    decoder = msgspec.json.Decoder(shape)
-
-    def record(line: bytes) -> tuple[Any, ...]:
-        line.decode()
-        values = msgspec.structs.astuple(decoder.decode(line))
-        for value, field in zip(values, schema, strict=True):
-            if field.type.is_integer and value is not None and not -(2**63) <= value < 2**63:
-                raise ValueError(reason(value, field.name, field.type))
-        return tuple(
-            _raw_text(v) if isinstance(v, msgspec.Raw) else str(v) if text and v is not None else v
-            for v, text in zip(values, texts, strict=True)
-        )
-
-    return record
-
-
-def _json_value(type_: DataType) -> Any:
-    """Return what a value is in JSON; a DECIMAL is a number, or a text so that its digits are safe."""
-    if is_nested(type_):
-        return msgspec.Raw
-    return (Decimal if isinstance(type_, DecimalType) else _JSON_PYTHON.get(type_, str)) | None
-
-
-def _raw_text(value: msgspec.Raw) -> str | None:
-    """Return the JSON text of a nested value, which is read later; None for null and for what is missing."""
-    text = bytes(value).decode()
-    return None if text in ("", "null") else text
 
 
 def _typed(

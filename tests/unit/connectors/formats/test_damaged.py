@@ -39,7 +39,7 @@ def test_a_carriage_return_inside_a_line_makes_the_record_bad() -> None:
 def test_a_malformed_line_leaves_the_lines_around_it_to_the_reader_of_blocks(
     wrong: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = random.Random(wrong)
+    draw, one_by_one = random.Random(wrong), text._one_by_one
     damaged = [b'{"k": 1', b"[]", b'{"k": "x", "name": "y"}', b'{"k": 1, "name": "\xff"}', b'{"k": 9999999999}']
     for form, good, bad in (
         (Json(), lambda i: b'{"k": %d, "name": "n"}' % i, damaged),
@@ -49,20 +49,22 @@ def test_a_malformed_line_leaves_the_lines_around_it_to_the_reader_of_blocks(
         for place in draw.sample(range(3000), wrong):
             records[place] = draw.choice(bad)
         lines = lines_of(records)
-        each = parse_each(lines, SCHEMA, form)
+        each = one_by_one(lines, SCHEMA, form)
         counted: list[int] = []
 
         def count(part: Lines, schema: Schema, form: Json | Csv, counted: list[int] = counted) -> Parsed:
             counted.append(len(part.starts))
-            return parse_each(part, schema, form)
+            return one_by_one(part, schema, form)
 
-        monkeypatch.setattr(text, "parse_each", count)
+        monkeypatch.setattr(text, "_one_by_one", count)
         parsed = parse(lines, SCHEMA, form)
         monkeypatch.undo()
         assert parsed.rows.equals(each.rows)
         assert parsed.positions.tolist() == each.positions.tolist()
         assert sorted(parsed.bad) == sorted(each.bad)
         assert len(parsed.bad) == wrong
+        if isinstance(form, Json):
+            assert sum(counted) == wrong
         assert sum(counted) <= (128 * wrong if wrong < 4 else 3000)
 
 
