@@ -30,6 +30,7 @@ from headrace.language.syntax.statements import (
     Detection,
 )
 from headrace.language.syntax.stints import StintClause
+from headrace.model.expressions.expression import Expr
 from headrace.model.keep import KEEP, Keep, keep_of
 from headrace.model.limits import COLUMNS
 from headrace.model.option import Option
@@ -39,8 +40,11 @@ from headrace.secrets import has_reference
 from headrace.storage.location import absolute, location
 
 
-def define_stream(statement: CreateStream, schema: Schema) -> Stream:
-    """Define the stream of a statement; `schema` is the declared one, or that of the source if none is declared."""
+def define_stream(statement: CreateStream, schema: Schema, computed: tuple[tuple[str, Expr], ...] = ()) -> Stream:
+    """Define the stream of a statement; `schema` is the declared one, or that of the source if none is declared.
+
+    It includes the columns that are `computed`.
+    """
     _check_columns(statement, schema)
     column = None
     if statement.time_column is not None:
@@ -64,6 +68,7 @@ def define_stream(statement: CreateStream, schema: Schema) -> Stream:
         mark=None if statement.mark is None else _mark(statement, statement.mark, schema),
         delimited=_delimited(statement, schema),
         behind=statement.behind,
+        computed=computed,
     )
 
 

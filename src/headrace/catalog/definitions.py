@@ -8,9 +8,11 @@ from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from headrace.language.syntax.names import FED
 from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
+from headrace.model.expressions.expression import Expr
 from headrace.model.option import Option
 from headrace.model.python_function import Style
 from headrace.model.qos import Qos, qos_of
@@ -62,6 +64,8 @@ class Stream(Struct, frozen=True, tag="stream"):
 
     Pushed rows and raised events are in numbered files. Those with a number below `begin` are of an earlier stream of
     the same name, which was dropped.
+
+    The columns of `computed` are not in the records: they are computed of the others when a record has been read.
     """
 
     name: str
@@ -75,6 +79,18 @@ class Stream(Struct, frozen=True, tag="stream"):
     mark: str | None = None
     delimited: tuple[str, ...] = ()
     behind: bool = False
+    computed: tuple[tuple[str, Expr], ...] = ()
+
+    @property
+    def recorded(self) -> Stream:
+        """Return the stream as its source sees it: with the columns that are in the records."""
+        if not self.computed:
+            return self
+        names = {name for name, _ in self.computed}
+        schema = Schema(tuple(field for field in self.schema if field.name not in names))
+        if self.time_column not in names:
+            return replace(self, schema=schema, computed=())
+        return replace(self, schema=schema, computed=(), timing=Timing.INTERNAL, time_column=None)
 
     @property
     def source(self) -> str:

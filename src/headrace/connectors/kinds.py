@@ -76,7 +76,7 @@ STAGING_SINKS: dict[str, MakeStagingSink] = {"FILES": files_sink, "KAFKA": Publi
 
 def make_source(stream: Stream, checkpoint: Path) -> Source:
     """Make the source of a stream, with its secrets."""
-    return SOURCES[stream.connector.kind](with_secrets(stream), checkpoint)
+    return SOURCES[stream.connector.kind](with_secrets(stream.recorded), checkpoint)
 
 
 def make_sink(query: str, connector: Connector, schema: Schema, checkpoint: Path) -> Sink:
@@ -127,7 +127,7 @@ def check_source(stream: Stream) -> None:
         raise NameFault(
             f"there is no source {kind!r}", hint=near(kind, [known for known in SOURCES if known not in _OWN])
         )
-    stream = msgspec.structs.replace(stream, connector=resolved(stream.connector, error=QueryError))
+    stream = msgspec.structs.replace(stream.recorded, connector=resolved(stream.connector, error=QueryError))
     match kind:
         case "FILES":
             check_files(stream.connector)

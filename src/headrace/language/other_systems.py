@@ -247,14 +247,10 @@ COLUMN_CLAUSES = {
     "NOT": "leave it out: every column may be NULL; a record that cannot be read is in <stream>.bad",
     "NULL": "leave it out: every column may be NULL",
     "DEFAULT": "leave it out: write coalesce(column, value) where the column is read",
-    "METADATA": "leave METADATA out; FROM KAFKA (..., record_time 'at', key 'id') reads the time and the key of the "
-    "records into these columns",
+    "METADATA": "FROM KAFKA (..., record_time 'at', key 'id') reads the time and the key of the records into these "
+    "columns; the time is also METADATA FROM 'timestamp', partition and offset cannot be read",
     "COMMENT": "leave COMMENT out, or write -- comment",
-    "GENERATED": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...",
-    "AS": "leave it out: compute the column in a view, CREATE VIEW name AS SELECT ...; PROCTIME() is not needed: "
-    "without WATERMARK FOR and TIMESTAMP BY, the time of a tuple is when it is read; an event time is in the records, "
-    "as ISO text or as a number since 1970: instead of `ts BIGINT, at AS TO_TIMESTAMP_LTZ(ts, 3), WATERMARK FOR at AS "
-    "at`, write `ts TIMESTAMP, WATERMARK FOR ts AS ts`, with the option epoch 'ms', in WITH 'epoch' = 'ms'",
+    "GENERATED": "leave it out, or write GENERATED ALWAYS AS (expression) in CREATE STREAM",
     "REFERENCES": "leave it out: a join names both columns",
     "UNIQUE": "leave it out: SELECT DISTINCT over a window removes duplicates",
 }

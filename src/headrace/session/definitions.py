@@ -26,6 +26,7 @@ from headrace.model.expressions.functions import AGGREGATES, FUNCTIONS
 from headrace.model.python_function import function_name
 from headrace.model.python_target import PREFIX
 from headrace.model.schema import Schema
+from headrace.plan.binding.computed import bind_computed
 from headrace.plan.binding.expressions.function import ALIASES
 from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.fold import bind_fold
@@ -40,10 +41,12 @@ def create_stream(statement: statements.CreateStream, transaction: Transaction) 
     """Define a stream; its columns come from the source if the statement names none."""
     with pointing_at(statement.connector.span):
         check_secrets(statement.connector)
-        schema = statement.columns or _columns(
+        recorded = statement.columns or _columns(
             statement, transaction, lambda known: define_stream(statement, known.schema)
         )
-        stream = define_stream(statement, schema)
+    schema, computed = bind_computed(statement.name.text, recorded, statement.computed, transaction.catalog)
+    with pointing_at(statement.connector.span):
+        stream = define_stream(statement, schema, computed)
         check_format(stream, statement.connector.span)
         if not transaction.has(stream):  # its files may have gone meanwhile
             check_source(stream)

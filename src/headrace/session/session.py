@@ -246,6 +246,7 @@ class Session:
         if not isinstance(definition, Stream) or definition.connector.kind != "MEMORY":
             hint = "only streams created with FROM MEMORY take pushed rows"
             raise NameFault(f"{stream!r} is not a MEMORY stream", hint=hint)
+        definition = definition.recorded
         pushed = columns_or_rows(rows, definition.schema)
         self._own()
         if self._running().draining:

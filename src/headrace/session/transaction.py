@@ -129,7 +129,8 @@ class Transaction:
 
     def _begun(self, stream: Stream, known: Definition | None) -> Stream:
         """Return a new stream without what is left of an earlier one of its name; one that is replaced goes on."""
-        if isinstance(known, Stream) and (known.connector, known.schema) == (stream.connector, stream.schema):
+        recorded = stream.recorded.schema
+        if isinstance(known, Stream) and known.connector == stream.connector and known.recorded.schema == recorded:
             return msgspec.structs.replace(stream, begin=known.begin)
         return msgspec.structs.replace(stream, begin=self._begin_of(stream.name))
 

@@ -12,6 +12,7 @@ from headrace.catalog.definitions import Stream
 from headrace.connectors.kinds import make_source
 from headrace.errors import NotSupported
 from headrace.model.time import SECOND
+from headrace.worker.computed import computed_rows
 
 #: So many records are read, and for sources whose records come with time, as if so much of it had passed.
 RECORDS, LATER = 20, (0, SECOND, 10 * SECOND, 100 * SECOND)
@@ -46,7 +47,9 @@ def try_stream(stream: Stream, now: int) -> Trial:
             if end != offset:
                 for split in source.splits(offset, end, parallel=1):
                     for piece in source.read(split):
-                        rows = pl.concat([rows, piece.rows.select(stream.schema.names)]).head(RECORDS)
+                        rows = pl.concat([rows, computed_rows(stream, piece.rows).select(stream.schema.names)]).head(
+                            RECORDS
+                        )
                         if piece.bad is not None:
                             bad += [(str(a), str(b), str(c)) for a, b, c in piece.bad.head(RECORDS).iter_rows()]
                         if rows.height >= RECORDS or len(bad) >= RECORDS:

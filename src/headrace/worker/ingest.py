@@ -38,6 +38,7 @@ from headrace.model.stint import Schedule, Stint
 from headrace.model.streams import bad_stream, is_exchange_stream, late_stream
 from headrace.model.time import BEGIN, EARLIEST, END, LATEST, format_duration
 from headrace.operators.specs import Output, Receive, Scan
+from headrace.worker.computed import with_computed
 from headrace.worker.ingest_guards import IngestGuards
 from headrace.worker.lane_times import LaneTimes
 from headrace.worker.router import Router
@@ -361,9 +362,13 @@ class Ingest:
         """Read a split, if possible without the records that no query needs."""
         source, columns = self.sources[work.stream], self.needed.columns(work.stream)
         unneeded = self.needed.unneeded(work.stream)
+        pieces: Iterator[Slice | Skipped]
         if unneeded and isinstance(source, SkippingSource):
-            return source.read_without(work.split, columns, unneeded, newest=work.newest)
-        return source.read(work.split, columns)
+            pieces = source.read_without(work.split, columns, unneeded, newest=work.newest)
+        else:
+            pieces = source.read(work.split, columns)
+        stream = self.streams.get(work.stream)
+        return with_computed(stream, pieces) if stream is not None and stream.computed else pieces
 
     def _floor(self, work: Work, time: int) -> int:
         """Return a lower bound of the timestamps in a split."""

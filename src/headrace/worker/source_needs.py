@@ -9,6 +9,7 @@ from headrace.catalog.definitions import Stream
 from headrace.commands.running import Running
 from headrace.commands.running_graph import invariants_in, spread_in, whole_of
 from headrace.graph.graph import Graph, Vertex, VertexId
+from headrace.model.expressions.expression import columns
 from headrace.model.patterns.pattern import Pattern, covers, intersect, is_empty
 from headrace.model.streams import late_stream
 from headrace.operators.specs import Scan
@@ -34,7 +35,7 @@ class Needed:
         )
 
     def columns(self, stream: str) -> tuple[str, ...] | None:
-        """Return the columns of a stream that any scan reads (None: all)."""
+        """Return the columns of a stream's records that any scan reads (None: all)."""
         definition = self._streams.get(stream)
         if definition is None or late_stream(stream) in self.scans:
             return None
@@ -45,7 +46,9 @@ class Needed:
             for column in vertex.spec.columns
         }
         used |= {definition.time_column} if definition.time_column else set()
-        return tuple(name for name in definition.schema.names if name in used)
+        for name, expr in definition.computed:
+            used |= columns(expr) if name in used else set()
+        return tuple(name for name in definition.recorded.schema.names if name in used)
 
     def unneeded(self, stream: str) -> list[Pattern]:
         """Return the tuples that no scan of a stream needs; scans read different columns, but the same tuples."""
@@ -54,6 +57,14 @@ class Needed:
         return self._agreed[stream]
 
     def _agree(self, stream: str) -> list[Pattern]:
+        """Return what all scans of a stream can do without, as far as records tell it before they are read."""
+        definition = self._streams.get(stream)
+        computed = set() if definition is None else {name for name, _ in definition.computed}
+        if definition is not None and definition.time_column in computed:
+            return []  # time must go on, and what is not read does not tell it
+        return [pattern for pattern in self._agreed_by_scans(stream) if not pattern.names & computed]
+
+    def _agreed_by_scans(self, stream: str) -> list[Pattern]:
         running = self._running
         if running is None or not (running.assumptions() or running.relays) or late_stream(stream) in self.scans:
             return []

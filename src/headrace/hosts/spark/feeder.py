@@ -48,6 +48,7 @@ def feed(
 
     With `to_its_end`, the query reads what the source has now, and ends.
     """
+    stream = stream.recorded
     options = {name: str(value) for name, value in with_secrets(stream).connector.options.items()}
     kind = options.pop("format")
     try:

@@ -8,6 +8,13 @@ from headrace.errors import NameFault, NotSupported, Span, SyntaxFault
 from headrace.language import other_systems
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.read.aggregates import read_aggregate
+from headrace.language.read.columns import (
+    Columns,
+    read_columns,
+    read_primary_key,
+    refuse_computed,
+    refuse_watermark,
+)
 from headrace.language.read.flink_options import flink_sink, flink_source, read_flink_options
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import FED, ConnectorClause, Name
@@ -15,11 +22,10 @@ from headrace.language.syntax.rules import CreateSink
 from headrace.language.syntax.statements import CreateAggregate, CreateFunction, CreateStream, CreateTable
 from headrace.model.option import Option
 from headrace.model.python_function import Style
-from headrace.model.schema import HIDDEN, Field, Schema
+from headrace.model.schema import HIDDEN, Schema
 from headrace.model.time import END, SECOND
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE", "FUNCTION")
-_WATERMARK = "write WATERMARK FOR at AS at - INTERVAL '5' SECOND"
 _TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options) [REFRESH '1 minute']"
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
@@ -62,7 +68,7 @@ def read_create(
 
 def _table(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateTable:
     columns, key = _table_columns(reader) if reader.word() == "(" else (None, ())
-    key = key or _primary_key(reader)
+    key = key or read_primary_key(reader)
     reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _TABLE))
     if key:
         reader.accept("STREAM")
@@ -88,27 +94,29 @@ def _flink_table(
 ) -> CreateStream | CreateSink:
     """Read a table of Flink: a sink, unless its columns or options say that it is read."""
     start = reader.position
-    columns, watermark, key = _columns(reader) if reader.word() == "(" else (None, None, ())
+    columns = read_columns(reader) if reader.word() == "(" else Columns()
     folders = _partitions(reader)
     options = read_flink_options(reader)
-    if watermark is not None or (options.is_read and not folders):
+    if columns.watermark is not None or (options.is_read and not folders):
         reader.position = start
         return _stream(reader, offset, name, or_replace, if_not_exists)
     connector = flink_sink(options, name.text, folders)
     if reader.word() == "AS":
         hint = f"write CREATE TABLE {name.text} (columns) WITH (...), and INSERT INTO {name.text} SELECT ..."
         raise NotSupported("a sink in WITH cannot have AS SELECT", span=reader.here(), hint=hint)
-    if columns is None or not len(columns):
+    refuse_computed(columns)
+    if not len(columns.schema):
         raise SyntaxFault(
             "a sink in WITH needs its columns", span=name.span, hint="CREATE TABLE out (item INT) WITH ..."
         )
-    if key:
+    if columns.key:
+        key = columns.key[0]
         raise SyntaxFault(
             "every result is a row of its own, also with a PRIMARY KEY",
-            span=key[0].span,
-            hint=f"leave it out, or write CREATE SINK {name.text} INTO POSTGRES (..., key '{key[0].text}')",
+            span=key.span,
+            hint=f"leave it out, or write CREATE SINK {name.text} INTO POSTGRES (..., key '{key.text}')",
         )
-    return CreateSink(reader.text, offset, name, connector, or_replace, if_not_exists, columns)
+    return CreateSink(reader.text, offset, name, connector, or_replace, if_not_exists, columns.schema)
 
 
 def _partitions(reader: Reader) -> tuple[Name, ...]:
@@ -124,32 +132,13 @@ def _partitions(reader: Reader) -> tuple[Name, ...]:
     return tuple(folders)
 
 
-def _primary_key(reader: Reader) -> tuple[Name, ...]:
-    """Read `PRIMARY KEY (id, ...) [NOT ENFORCED]`, if it is there."""
-    if not _accepts_key(reader):
-        return ()
-    reader.expect("(", hint="write PRIMARY KEY (id)")
-    key = [reader.name("a column of the key")]
-    while reader.accept(","):
-        key.append(reader.name("a column of the key"))
-    reader.expect(")", hint="write PRIMARY KEY (id)")
-    reader.accept("NOT", "ENFORCED")
-    return tuple(key)
-
-
-def _accepts_key(reader: Reader) -> bool:
-    return reader.accept("PRIMARY KEY") or reader.accept("PRIMARY", "KEY")
-
-
 def _table_columns(reader: Reader) -> tuple[Schema | None, tuple[Name, ...]]:
     """Read `(name TYPE, ..., PRIMARY KEY (name))`."""
     start = reader.here()
-    columns, watermark, key = _columns(reader)
-    if watermark is not None:
-        raise SyntaxFault(
-            "only a stream has WATERMARK FOR", span=start, hint="write CREATE STREAM, or leave the watermark out"
-        )
-    return columns if len(columns) else None, key
+    columns = read_columns(reader)
+    refuse_watermark(columns, start)
+    refuse_computed(columns)
+    return columns.schema if len(columns.schema) else None, columns.key
 
 
 def _refresh(reader: Reader) -> int:
@@ -195,17 +184,17 @@ def read_connector(reader: Reader) -> ConnectorClause:
 
 
 def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> CreateStream:
-    columns, watermark, key = _columns(reader) if reader.word() == "(" else (None, None, ())
-    if key:
+    columns = read_columns(reader) if reader.word() == "(" else None
+    if columns is not None and columns.key:
         raise SyntaxFault(
             "a stream has no PRIMARY KEY: it has a tuple for each change",
-            span=key[0].span,
+            span=columns.key[0].span,
             hint="leave it out; CREATE TABLE t (..., PRIMARY KEY (id)) FROM stream has the newest of each key",
         )
     time_column: Name | None = None
     skew, ahead, behind = 0, None, False
-    if watermark is not None:
-        time_column, skew = watermark
+    if columns is not None and columns.watermark is not None:
+        time_column, skew = columns.watermark
         if reader.word() == "TIMESTAMP":
             raise SyntaxFault(
                 "the stream has WATERMARK FOR already", span=reader.here(), hint="leave TIMESTAMP out, or WATERMARK"
@@ -228,12 +217,16 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
     else:
         reader.expect("FROM", hint=other_systems.STREAM_CLAUSES.get(reader.word(), _STREAM))
         connector = read_connector(reader)
+    if columns is not None:
+        _read_beside(columns, connector)
+        if not len(columns.schema):
+            raise SyntaxFault("the stream needs columns that are in its records", span=name.span, hint=_STREAM)
     timing: Literal["EXTERNAL", "INTERNAL"] = "INTERNAL" if time_column is None else "EXTERNAL"
     return CreateStream(
         reader.text,
         offset,
         name,
-        columns,
+        None if columns is None else columns.schema,
         timing,
         time_column,
         skew,
@@ -244,7 +237,17 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
         mark,
         delimited,
         behind,
+        () if columns is None else tuple(columns.computed),
     )
+
+
+def _read_beside(columns: Columns, connector: ConnectorClause) -> None:
+    """Let a source read METADATA columns."""
+    for kind, column in columns.metadata.items():
+        if connector.kind != "KAFKA" or kind != "timestamp":
+            hint = other_systems.COLUMN_CLAUSES["METADATA"]
+            raise NotSupported(f"METADATA {kind!r} cannot be read", span=column.span, hint=hint)
+        connector.options["record_time"] = column.text
 
 
 def _marks(reader: Reader) -> tuple[Name | None, tuple[Name, ...]]:
@@ -281,72 +284,6 @@ def _function(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_
         style = "arrow" if reader.accept("ARROW") else "polars"
         reader.accept("POLARS")
     return CreateFunction(reader.text, offset, name, tuple(args), result, target.text, style, or_replace, if_not_exists)
-
-
-def read_columns(reader: Reader) -> Schema:
-    """Read `(name TYPE, ...)`."""
-    start = reader.here()
-    columns, watermark, key = _columns(reader)
-    if watermark is not None:
-        raise SyntaxFault(
-            "only a stream has WATERMARK FOR", span=start, hint="write CREATE STREAM, or leave the watermark out"
-        )
-    if key:
-        raise SyntaxFault("only a table has a PRIMARY KEY", span=key[0].span, hint="leave it out")
-    return columns
-
-
-def _columns(reader: Reader) -> tuple[Schema, tuple[Name, int] | None, tuple[Name, ...]]:
-    """Read `(name TYPE, ..., WATERMARK FOR name AS name - INTERVAL '5' SECOND, PRIMARY KEY (name))`."""
-    fields: list[Field] = []
-    watermark: tuple[Name, int] | None = None
-    key: tuple[Name, ...] = ()
-    reader.expect("(")
-    while True:
-        if not key and (key := _primary_key(reader)):
-            if reader.accept(")"):
-                return Schema(tuple(fields)), watermark, key
-            reader.expect(",", hint="write PRIMARY KEY (id) as the last of the columns")
-            continue
-        name = reader.name("a column's name")
-        if name.text.upper() == "WATERMARK" and reader.accept("FOR"):
-            if watermark is not None:
-                raise SyntaxFault("the stream has two watermarks", span=name.span, hint="leave one of them out")
-            watermark = _watermark(reader)
-            if reader.accept(")"):
-                return Schema(tuple(fields)), watermark, key
-            reader.expect(",", hint=_WATERMARK)
-            continue
-        if name.text.startswith("__"):
-            raise NameFault(f"{name.text!r}: names that begin with '__' are reserved", span=name.span)
-        if any(field.name.lower() == name.text.lower() for field in fields):
-            raise NameFault(f"column {name.text!r} is declared twice", span=name.span)
-        if reader.word() == "AS":
-            raise NotSupported(
-                f"the column {name.text} is computed", span=name.span, hint=other_systems.COLUMN_CLAUSES["AS"]
-            )
-        fields.append(Field(name.text, reader.type()))
-        if not key and _accepts_key(reader):
-            key = (name,)
-            reader.accept("NOT", "ENFORCED")
-        if reader.accept(")"):
-            return Schema(tuple(fields)), watermark, key
-        hint = other_systems.COLUMN_CLAUSES.get(
-            reader.word(), "columns are separated by commas: (id INT, speed DOUBLE)"
-        )
-        reader.expect(",", hint=hint)
-
-
-def _watermark(reader: Reader) -> tuple[Name, int]:
-    """Read `at AS at - INTERVAL '5' SECOND` after WATERMARK FOR: the column, and the skew."""
-    column = reader.name("the column that holds the time")
-    reader.expect("AS", hint=_WATERMARK)
-    again = reader.name("the column that holds the time")
-    if again.text.lower() != column.text.lower():
-        raise SyntaxFault(
-            f"the watermark of {column.text} is computed from {again.text}", span=again.span, hint=_WATERMARK
-        )
-    return column, reader.duration() if reader.accept("-") else 0
 
 
 def _has_flink_options(reader: Reader) -> bool:

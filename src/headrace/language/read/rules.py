@@ -7,8 +7,9 @@ from sqlglot import exp
 from headrace.errors import Span, SyntaxFault
 from headrace.language.dialect import parse_expressions
 from headrace.language.names import did_you_mean
+from headrace.language.read.columns import read_plain_columns
 from headrace.language.read.conditions import read_condition
-from headrace.language.read.create import read_columns, read_connector
+from headrace.language.read.create import read_connector
 from headrace.language.read.events import OPERATORS, read_context, read_inline
 from headrace.language.read.options import read_effort
 from headrace.language.reader import Reader
@@ -156,7 +157,7 @@ def read_sink(reader: Reader, offset: int, or_replace: bool) -> CreateSink:
 
 def read_declared(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_exists: bool) -> DeclareEvent:
     """Read the columns of an event that rules raise."""
-    return DeclareEvent(reader.text, offset, name, read_columns(reader), or_replace, if_not_exists)
+    return DeclareEvent(reader.text, offset, name, read_plain_columns(reader), or_replace, if_not_exists)
 
 
 def _context(reader: Reader) -> ContextClause:

@@ -47,6 +47,17 @@ Shown: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class ComputedColumn:
+    """A column `name [TYPE] AS expression`; `place` columns stand before it."""
+
+    name: Name
+    type: DataType | None
+    expression: exp.Expr
+    span: Span
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
 class CreateStream:
     """CREATE [OR REPLACE] STREAM [IF NOT EXISTS] name (columns) TIMESTAMP ... FROM KIND (options)."""
 
@@ -64,6 +75,7 @@ class CreateStream:
     mark: Name | None = None  # of PUNCTUATED BY mark ON (delimited)
     delimited: tuple[Name, ...] = ()
     behind: bool = False  # BEHIND CLOCK
+    computed: tuple[ComputedColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
