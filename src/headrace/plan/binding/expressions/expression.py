@@ -20,15 +20,15 @@ from headrace.language.type_text import NESTED_NAMES, read_type
 from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Call, Case, Column, Expr, Literal, chain
 from headrace.model.expressions.functions import AGGREGATES, OTHER_AGGREGATES
 from headrace.model.python_function import function_name
-from headrace.model.time import parse_interval
 from headrace.model.types import DataType, DecimalType, Type, common_type
 from headrace.plan.binding.expressions.coerce import cast, check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
+from headrace.plan.binding.expressions.intervals import interval, other_day, other_month
 from headrace.plan.binding.expressions.lambdas import HIGHER_NAMES, bind_higher
 from headrace.plan.binding.expressions.nested import CONSTRUCTORS, construct, item, type_text
 from headrace.plan.binding.expressions.nested import field as field_of
 from headrace.plan.binding.expressions.scope import Scope
-from headrace.plan.binding.expressions.standard_forms import span_of_fields, without_escape
+from headrace.plan.binding.expressions.standard_forms import without_escape
 from headrace.plan.binding.expressions.time_units import shifted, unit_of
 from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.span import place
@@ -173,8 +173,18 @@ class ExpressionBinder:
             return apply("||", tuple(self.bind(term) for term in terms), place(node))
         if any(value and name not in _OPERANDS for name, value in node.args.items()):
             raise NotSupported("this form of the operator is not supported", span=place(node))
+        if operator in ("+", "-"):
+            return self._sum(operator, node)
         result = apply(operator, (self.bind(node.this), self.bind(node.expression)), place(node))
         return apply("not", (result,), place(node)) if node.args.get("negate") else result
+
+    def _sum(self, operator: str, node: exp.Expr) -> Expr:
+        left = self.bind(node.this)
+        date = other_month(operator, node, left)
+        if date is not None:
+            return date
+        right = self.bind(node.expression)
+        return other_day(operator, node, left, right) or apply(operator, (left, right), place(node))
 
     def _several(self, operator: str, node: exp.Expr, side: exp.Any | exp.All) -> Expr | None:
         """Bind x LIKE ANY ('a%', 'b%'), x = ANY (1, 2) and x = ANY (array)."""
@@ -476,7 +486,7 @@ def _literal(node: exp.Literal | exp.Boolean | exp.Null | exp.Interval) -> Expr:
         case exp.Null():
             return Literal(None, Type.NULL)
         case exp.Interval():
-            return _interval(node)
+            return interval(node)
         case exp.Literal():
             return Literal(node.name, Type.STRING) if node.is_string else _number(node)
 
@@ -492,35 +502,6 @@ def _number(node: exp.Literal) -> Expr:
     if value >= 2**63:
         raise TypeFault(f"{text} does not fit into BIGINT", span=place(node), hint=f"write {text}.0 for a DOUBLE")
     return Literal(value, Type.INT if value < 2**31 else Type.BIGINT)
-
-
-def _interval(node: exp.Interval) -> Expr:
-    amount = node.this
-    negative = isinstance(amount, exp.Neg)
-    amount = amount.this if isinstance(amount, exp.Neg | exp.Paren) else amount
-    unit = node.args.get("unit")
-    if isinstance(amount, exp.Literal) and isinstance(unit, exp.IntervalSpan):
-        span = span_of_fields(amount.name, unit, place(node))
-        return Literal(-span if negative else span, Type.INTERVAL)
-    if not isinstance(amount, exp.Literal):
-        raise NotSupported(
-            "INTERVAL needs a constant and one unit",
-            span=place(node),
-            hint="write INTERVAL 5 MINUTES or INTERVAL '1 h 30 min'",
-        )
-    text = amount.name.strip()
-    negative, text = negative != text.startswith("-"), text.removeprefix("-")
-    if unit is not None and str(unit.name).lower() in ("month", "months", "year", "years", "quarter", "quarters"):
-        raise NotSupported(
-            "INTERVAL cannot be in months or years, which have no fixed length",
-            span=place(node),
-            hint="write days or weeks; add_months(d, 1) gives the day a month later",
-        )
-    try:
-        span = parse_interval(f"{text} {unit.name}" if unit is not None else text)
-    except ValueError as error:
-        raise SyntaxFault(str(error), span=place(node), hint="write INTERVAL 5 MINUTES") from error
-    return Literal(-span if negative else span, Type.INTERVAL)
 
 
 def _refuse(node: exp.Expr) -> NoReturn:
