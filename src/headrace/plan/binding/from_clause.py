@@ -35,8 +35,8 @@ from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_columns, time_lags
 from headrace.plan.binding.tumbling import Bound, tumbling_columns
 from headrace.plan.binding.unnest import generators_of, unnested
+from headrace.plan.binding.whole_windows import BOUNDS
 from headrace.plan.binding.window_functions import (
-    BOUNDS,
     check_joined_windows,
     check_single_stream,
     copied,

@@ -39,6 +39,7 @@ from headrace.plan.binding.matches import bind_match
 from headrace.plan.binding.pace import Part, late_of, paced
 from headrace.plan.binding.scan import scan
 from headrace.plan.binding.span import place
+from headrace.plan.binding.whole_windows import at_end
 from headrace.plan.binding.window_functions import lag_of
 from headrace.plan.nodes import Node, Order, Project, Union
 
@@ -173,6 +174,8 @@ def _single(node: exp.Expr, env: Environment) -> Item:
         item = replace(item, names=(alias.name,))
     if (as_of := temporal_of(node)) is not None:
         item = replace(item, as_of=as_of)
+    if not isinstance(item.source, Table):
+        item = replace(item, source=at_end(item.source, node, item.span, env))
     call = window_call_of(node)
     if call is not None:
         lag = lag_of(call, item.source, item.names, env)

@@ -23,7 +23,7 @@ from headrace.plan.binding.over_place import check_tumbles
 from headrace.plan.binding.partition import with_partition
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import instant_columns, time_lags
-from headrace.plan.binding.window_functions import BOUNDS
+from headrace.plan.binding.whole_windows import BOUNDS
 from headrace.plan.nodes import Node
 
 _RANKINGS: tuple[Ranking, ...] = ("row_number", "rank", "dense_rank")

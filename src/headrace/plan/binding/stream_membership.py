@@ -8,7 +8,7 @@ NOT EXISTS is a left join whose right side is missing. Both are a sub-query that
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -33,6 +33,7 @@ from headrace.plan.binding.semi_joins import exists_of, is_semi_join
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import FOUND, time_lags
 from headrace.plan.binding.tumbling import tumbling_columns
+from headrace.plan.binding.whole_windows import BOUNDS, wait_for_end
 
 #: The name of the tuple that is tested; nobody writes it.
 OUTER = "the tuple"
@@ -58,7 +59,9 @@ def with_stream_memberships(select: exp.Select, env: Environment) -> exp.Select:
             hint="write the join in a sub-query: FROM (SELECT ... FROM a JOIN b ON ...) AS x WHERE EXISTS (...)",
         )
     from_ = select.args["from_"]
-    for test in tests:
+    for test in sorted(
+        tests, key=_is_negated_test
+    ):  # one that waits for the end of its window gives its time to others
         from_.set("this", _tested(from_.this, test, env))
     select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
     return select
@@ -119,6 +122,10 @@ def _is_negated(condition: exp.Expr) -> bool:
     return negated
 
 
+def _is_negated_test(test: exp.Expr) -> bool:
+    return not isinstance(test, exp.Join) and _is_negated(test)
+
+
 @dataclass(frozen=True, slots=True)
 class _Test:
     """A sub-query over a stream, and the item of FROM whose tuples it tests."""
@@ -139,16 +146,37 @@ class _Test:
 def _tested(item: exp.Expr, condition: exp.Expr, env: Environment) -> exp.Expr:
     """Return a sub-query with the tuples of an item of FROM for which the condition holds, under the same name."""
     item = item.copy()
+    if _names_windows(condition):
+        condition = condition.copy()
+        item, inner = _as_sub_query(item), select_of(_positive(condition)).args["from_"]
+        inner.set("this", _as_sub_query(inner.this))
     # a window of GROUP BY is that of what is left
     call = window_call_of(item)
     after = {name: item.meta.pop(name) for name in _WINDOW if call is not None and not call.is_table}
     test = _read(item, _positive(condition), env, negated=_is_negated(condition))
+    test = _in_one_window(test, env, negated=_is_negated(condition))
     join = _left_join(test, env) if _is_negated(condition) else _sequence_join(test, env)
     name = item.alias or item.name
     called = exp.TableAlias(this=exp.to_identifier(name, quoted=True)) if name else None
     tested = exp.Subquery(this=join, alias=called)
     tested.meta.update(after)
     return tested
+
+
+def _names_windows(condition: exp.Expr) -> bool:
+    """Return whether a test names the ends of windows."""
+    return any(column.name.lower() in BOUNDS for column in condition.find_all(exp.Column))
+
+
+def _as_sub_query(item: exp.Expr) -> exp.Expr:
+    """Return TABLE(TUMBLE(...)) as a sub-query, whose tuples have the ends of their windows as columns."""
+    call = window_call_of(item)
+    if call is None or not call.is_table:
+        return item
+    alias = item.args.get("alias") or exp.TableAlias(this=exp.to_identifier(item.name, quoted=True))
+    item.set("alias", None)
+    select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=item))
+    return exp.Subquery(this=select, alias=alias)
 
 
 def _read(item: exp.Expr, node: exp.Expr, env: Environment, *, negated: bool) -> _Test:
@@ -170,14 +198,54 @@ def _read(item: exp.Expr, node: exp.Expr, env: Environment, *, negated: bool) ->
     where = select.args.get("where")
     terms = [] if where is None else [where.this.copy()]
     terms = [_qualified(term, outer, stream, name) for term in terms]
-    if isinstance(node, exp.In):
-        terms += _equalities(node, select, outer, stream, name, negated=negated)
-    return _Test(node, item, inner, outer, stream, name, exp.and_(*terms, copy=False) if terms else None)
+    test = _Test(node, item, inner, outer, stream, name, exp.and_(*terms, copy=False) if terms else None)
+    if not isinstance(node, exp.In):
+        return test
+    equal = exp.and_(*_equalities(node, select, outer, stream, name), copy=False)
+    if negated and (window_of(inner) is not None or _implied_spans(test, env) is None):
+        written = f"{name}.{select.expressions[0].unalias().name} = {outer.names[0]}.{node.this.name or 'x'}"
+        raise NotSupported(
+            "NOT IN over a stream is not supported: a NULL among its values would let nothing through",
+            span=place(node),
+            hint=f"write NOT EXISTS (SELECT * FROM {name} [RANGE 5 MINUTES] WHERE {written}); NOT IN can compare the "
+            "windows of two TABLE(TUMBLE(...))",
+        )
+    if negated:  # x NOT IN (...) is true if x differs from each value, which NULL does not
+        equal = exp.Anonymous(this="coalesce", expressions=[equal, exp.true()])
+    return replace(test, condition=exp.and_(*terms, equal, copy=False))
 
 
-def _equalities(
-    node: exp.In, select: exp.Select, outer: Item, stream: Item, name: str, *, negated: bool
-) -> list[exp.Expr]:
+def _in_one_window(test: _Test, env: Environment, *, negated: bool) -> _Test:
+    """Let the tuples of both sides come at the end of their windows if it is the windows that are compared.
+
+    A partner then has the timestamp of the tuple, whether it came before or after it.
+    """
+    spans = _implied_spans(test, env)
+    if any(window_of(side) is not None for side in (test.item, test.inner)) or (
+        spans is not None and (negated or spans[0] <= 0)
+    ):
+        return test
+    sides = {OUTER: (test.item.copy(), test.outer), test.name: (test.inner.copy(), test.stream)}
+    for name, (item, read) in sides.items():
+        if not isinstance(read.source, Table) and tumbling_columns(read.source, env):
+            own = [side.name for eq in _equal_columns(test) for side in (eq.this, eq.expression) if side.table == name]
+            wait_for_end(item, {column.lower() for column in own})
+    (item, _), (inner, _) = sides.values()
+    waiting = replace(test, item=item, inner=inner, outer=read_item(item, env), stream=read_item(inner, env))
+    return waiting if _implied_spans(waiting, env) == (0, 0) else test
+
+
+def _equal_columns(test: _Test) -> list[exp.EQ]:
+    """Return the terms that compare a column of each side."""
+    terms = [] if test.condition is None else list(test.condition.flatten())
+    return [
+        term
+        for term in terms
+        if isinstance(term, exp.EQ) and all(isinstance(side, exp.Column) for side in (term.this, term.expression))
+    ]
+
+
+def _equalities(node: exp.In, select: exp.Select, outer: Item, stream: Item, name: str) -> list[exp.Expr]:
     written = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
     chosen = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
     if len(written) != len(chosen) or any(item.is_star for item in chosen):
@@ -185,13 +253,6 @@ def _equalities(
             f"IN compares {len(written)} with {len(chosen)} columns of the sub-query",
             span=place(select.expressions[0]) or place(node),
             hint="name as many columns as stand before IN",
-        )
-    if negated:
-        raise NotSupported(
-            "NOT IN over a stream is not supported: a NULL among its values would let nothing through",
-            span=place(node),
-            hint=f"write NOT EXISTS (SELECT * FROM {name} [RANGE 5 MINUTES] WHERE {name}.{chosen[0].name} = "
-            f"{outer.names[0]}.{written[0].name or 'x'})",
         )
     return [
         exp.EQ(
@@ -296,6 +357,20 @@ def _span_before(test: _Test, env: Environment) -> int:
 
 def _spans(test: _Test, env: Environment) -> tuple[int, int]:
     """Return for how long a tuple and its partners wait for each other, by the conditions on their times."""
+    spans = _implied_spans(test, env)
+    if spans is None:
+        outer = test.outer.names[0]
+        raise UnboundedStateFault(
+            f"the sub-query would have to keep all tuples of {test.stream.names[0]} forever",
+            span=test.span,
+            hint=f"write how long they count: FROM {test.stream.names[0]} [RANGE 5 MINUTES], or {test.name}.at BETWEEN "
+            f"{outer}.at - INTERVAL 5 MINUTES AND {outer}.at",
+        )
+    return spans
+
+
+def _implied_spans(test: _Test, env: Environment) -> tuple[int, int] | None:
+    """Return what the conditions say about the times of both sides; None if they do not bound them."""
     sides = ((OUTER, test.outer, "o."), (test.name, test.stream, "s."))
     relations, times, windows = [], [], []
     for called, item, prefix in sides:
@@ -307,12 +382,4 @@ def _spans(test: _Test, env: Environment) -> tuple[int, int]:
     binder = ExpressionBinder(Scope(tuple(relations)), env.catalog, "in a sub-query")
     terms = () if test.condition is None else conjuncts(binder.predicate(test.condition))
     found = implied_spans(times, terms, windows)
-    if found is None:
-        outer = test.outer.names[0]
-        raise UnboundedStateFault(
-            f"the sub-query would have to keep all tuples of {test.stream.names[0]} forever",
-            span=test.span,
-            hint=f"write how long they count: FROM {test.stream.names[0]} [RANGE 5 MINUTES], or {test.name}.at BETWEEN "
-            f"{outer}.at - INTERVAL 5 MINUTES AND {outer}.at",
-        )
-    return found[0], found[1]
+    return None if found is None else (found[0], found[1])

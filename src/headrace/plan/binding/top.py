@@ -20,7 +20,7 @@ from headrace.plan.binding.limit import count_of, has_limit, offset_of
 from headrace.plan.binding.rank import bind_ranked, has_ranks
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_lags
-from headrace.plan.binding.window_functions import BOUNDS
+from headrace.plan.binding.whole_windows import BOUNDS
 from headrace.plan.nodes import Node
 from headrace.plan.traversal import walk
 

@@ -9,19 +9,17 @@ from sqlglot import exp
 from headrace.catalog.definitions import Table
 from headrace.errors import NotSupported, TypeFault
 from headrace.language.syntax.clauses import RangeClause, WindowCall
-from headrace.model.expressions.expression import TRUE, Call, Column, Expr, Literal
-from headrace.model.types import ArrayType, StructType, Type, has_map, is_nested
-from headrace.model.window import AggregateCall
+from headrace.model.expressions.expression import Column, Expr
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_lags
 from headrace.plan.binding.tumbling import ends_of
+from headrace.plan.binding.whole_windows import BOUNDS, keys_of, one_by_one
 from headrace.plan.binding.window import aggregate_window
-from headrace.plan.nodes import Aggregate, Node, Project, Unnest
+from headrace.plan.nodes import Node, Project
 
-BOUNDS = ("window_start", "window_end")
 #: What GROUP BY must name of a window, so that it names one.
 _ENOUGH: dict[str, tuple[tuple[str, ...], ...]] = {
     "TUMBLE": (("window_start",), ("window_end",)),
@@ -135,38 +133,13 @@ def copied(source: Node, call: WindowCall, lag: int, keys: Collection[str], env:
     relation = Relation((), tuple((field.name, Column(field.name, field.type)) for field in source.schema))
     binder = ExpressionBinder(Scope((relation,)), env.catalog, "in PARTITION BY of SESSION")
     window = aggregate_window(call.window, binder)
-    taken = {*source.schema.names, *BOUNDS}
     if call.function == "SESSION":  # sessions are of the keys that it names
+        taken = {*source.schema.names, *BOUNDS}
         written = [binder.bind(expr) for expr in call.by]
         by = {expr.name if isinstance(expr, Column) else unique("key", taken): expr for expr in written}
     else:
-        usable = (field for field in source.schema if field.name.lower() in keys and not is_nested(field.type))
-        by = {field.name: Column(field.name, field.type) for field in usable}
-    other = [field for field in source.schema if field.name not in by]
-    if held := next((field for field in other if has_map(field.type)), None):
-        raise NotSupported(
-            f"TABLE({call.function}(...)) without an aggregate cannot copy the MAP {held.name!r}",
-            span=call.span,
-            hint="read a view that selects the other columns, or to_json(m)",
-        )
-    type_ = StructType(tuple((field.name, field.type) for field in other))
-    parts = [part for name, kind in type_.fields for part in (Literal(name, Type.STRING), Column(name, kind))]
-    many, single = unique("tuples", taken), unique("tuple", taken)
-    collected = AggregateCall(
-        many,
-        "collect_list",
-        Call("named_struct", tuple(parts), type_) if parts else TRUE,
-        ArrayType(type_ if parts else Type.BOOLEAN),
-    )
-    node: Node = Aggregate(source, window, tuple(by.items()), (collected,))
-    node = Unnest(node, Column(many, collected.type), (single,), kept=(*by, *BOUNDS))
-    columns: list[tuple[str, Expr]] = [
-        (field.name, Column(field.name, field.type))
-        if field.name in by
-        else (field.name, Call("field", (Column(single, type_), Literal(field.name, Type.STRING)), field.type))
-        for field in source.schema
-    ]
-    return Project(node, (*columns, *((name, Column(name, Type.TIMESTAMP)) for name in BOUNDS)))
+        by = keys_of(source, keys)
+    return one_by_one(source, window, by, {}, call.span)
 
 
 def _before_timestamps(call: WindowCall) -> NotSupported:
