@@ -59,6 +59,8 @@ def rescaled(digits: pl.Series, scale: int, type_: DecimalType) -> pl.Series:
 
 def parsed(text: str | float, scale: int) -> int | None:
     """Return the digits of a number as it is written; None if it is none."""
+    if isinstance(text, str) and "_" in text:
+        return None  # Python takes 1_000
     try:
         value = Decimal(text) if isinstance(text, str) else Decimal(repr(text))
     except ArithmeticError:

@@ -113,7 +113,7 @@ def _plain(value: Any, type_: Type) -> Any:
             return value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo is not None else value
         case Type.TIMESTAMP, str():
             return _EPOCH + parse_instant(value) * _TICK
-        case Type.TIMESTAMP, int():
+        case Type.TIMESTAMP, int() if not isinstance(value, bool):
             return _EPOCH + value * _TICK
         case Type.DATE, datetime.date():
             return value.date() if isinstance(value, datetime.datetime) else value
@@ -123,7 +123,7 @@ def _plain(value: Any, type_: Type) -> Any:
             return value
         case Type.INTERVAL, str():
             return _span(parse_interval(value))
-        case Type.INTERVAL, int():
+        case Type.INTERVAL, int() if not isinstance(value, bool):
             return _span(value)
         case _:
             raise ValueError(f"{_shown(value)} is not {'an' if type_.value[0] in 'AEIOU' else 'a'} {type_.value}")

@@ -260,5 +260,6 @@ def _wider(left: DataType, right: DataType) -> DecimalType | None:
     first, second = places
     if first is None or second is None:
         return None
-    scale = max(first[1], second[1])
-    return bounded(max(first[0] - first[1], second[0] - second[1]) + scale, scale)
+    # as in Spark, digits after the point give way: a value may be rounded, but none is lost
+    whole, scale = max(first[0] - first[1], second[0] - second[1]), max(first[1], second[1])
+    return DecimalType(min(whole + scale, MOST_DIGITS), min(scale, MOST_DIGITS - whole))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -90,10 +91,17 @@ def _text(check: Callable[[str], object]) -> Callable[[Sequence[Value]], None]:
 
 
 def _check_split(values: Sequence[Value]) -> None:
+    pattern = str(values[1])
     try:
-        re.compile(str(values[1]))
+        with warnings.catch_warnings(action="error", category=FutureWarning):
+            re.compile(pattern)
+    except FutureWarning as warning:  # of what means something else in other functions, such as [[:alpha:]] and &&
+        raise TypeFault(
+            f"regular expression {pattern!r}: {str(warning).lower()}",
+            hint=r"write [a-z] for classes, and \[ for a bracket",
+        ) from warning
     except re.error as error:
-        raise TypeFault(f"regular expression {values[1]!r}: {error}") from error
+        raise TypeFault(f"regular expression {pattern!r}: {error}") from error
 
 
 def _check_extract_all(values: Sequence[Value]) -> None:

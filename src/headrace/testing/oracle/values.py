@@ -237,7 +237,8 @@ def _boolean(value: Any, have: DataType) -> bool | None:
 
 def _date(value: Any, have: DataType) -> int | None:
     if have is Type.STRING:
-        instant = _timestamp(value, have)
+        whole = re.match(r"\d{4}-\d{1,2}-\d{1,2}(?=[T ])", value.strip())  # the rest does not count
+        instant = _instant_in(whole[0] if whole else value.strip())
         return None if instant is None else instant // DAY
     return value // DAY if have is Type.TIMESTAMP else None
 
@@ -262,7 +263,7 @@ def _instant_in(text: str) -> int | None:
     """Read a date, perhaps with time, perhaps with zone; month and day may be missing."""
     match = re.fullmatch(
         r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ](?:"
-        r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d\d))?)?)?)?)?",
+        r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)? ?(?:Z|UTC|([+-])(\d{1,2})(?::?(\d\d))?)?)?)?)?)?",
         text,
     )
     if match is None:

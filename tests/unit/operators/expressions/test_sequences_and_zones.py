@@ -74,6 +74,17 @@ _CALLS = [
     "CAST(texts AS ARRAY<DATE>)",
     "CAST(CAST(texts AS ARRAY<DOUBLE>) AS ARRAY<STRING>)",
     "CAST(array(texts) AS ARRAY<ARRAY<DECIMAL(10, 1)>>)",
+    "array_contains(array(1.5, x), x)",
+    "array_position(array(1.5, x), x)",
+    "size(array_remove(array(x, 1.5), x))",
+    "size(array_distinct(array(x, 1.5, x, NULL, NULL)))",
+    "size(array_union(array(x), array(x, 1.5)))",
+    "size(array_intersect(array(x), array(1.5, x)))",
+    "size(array_except(array(x), array(1.5, x)))",
+    "arrays_overlap(array(x), array(1.5, x))",
+    "array_contains(array(array(x)), array(x))",
+    "isnan(array_max(array(x, 1.5, NULL)))",
+    "isnan(array_min(array(x, 1.5, NULL)))",
 ]
 
 
@@ -109,6 +120,29 @@ def test_a_time_that_the_clock_leaves_out_counts_from_before_and_the_earlier_of_
 def test_numbers_are_printed_as_java_does() -> None:
     assert computed(bound("format_number(x, 2)"))[:4] == ["2.67", "-0.00", "100,000,000,000,000,000,000,000.00", "∞"]
     assert computed(bound("format_number(price, 2)"))[:2] == ["1,234.56", "-0.00"]
+
+
+def test_times_beyond_the_calendar_of_python_are_elements_of_arrays() -> None:
+    days = pl.DataFrame({"n": [2_932_897, -719_529, 0]})
+    late = "date_from_unix_date(n)"
+    for text, expected in {
+        f"array_contains(array({late}, DATE '2026-01-01'), {late})": [True] * 3,
+        f"unix_date(array_distinct(array({late}, {late}))[0])": [2_932_897, -719_529, 0],
+        f"to_json(array({late}))": ["[null]", "[null]", '["1970-01-01"]'],
+        f"to_json(named_struct('d', {late}, 'at', CAST({late} AS TIMESTAMP)))": [
+            "{}",
+            "{}",
+            '{"d":"1970-01-01","at":"1970-01-01T00:00:00"}',
+        ],
+    }.items():
+        assert evaluate(days, [bound(text)])[0].to_list() == expected
+
+
+def test_a_struct_that_json_does_not_have_is_null() -> None:
+    for text, expected in {"{}": True, '{"a": 1}': True, '{"a": {}}': False, "x": True}.items():
+        rows = pl.DataFrame({"s": [text]})
+        assert evaluate(rows, [bound("from_json(s, 'a STRUCT<b: STRING>').a IS NULL")])[0].to_list() == [expected]
+        assert evaluate(rows, [bound("from_json(s, 'a STRUCT<b: STRING>') IS NULL")])[0].to_list() == [False]
 
 
 def test_a_sequence_that_never_arrives_or_is_too_long_is_null() -> None:

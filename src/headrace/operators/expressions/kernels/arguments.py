@@ -106,25 +106,62 @@ def constant(compiled: pl.Expr) -> Value:
 Rows: TypeAlias = Callable[..., Any]
 
 
-def rows(
-    function: Rows, args: Arguments, *, skip_null: bool = True, columns: Sequence[pl.Expr] | None = None
-) -> pl.Expr:
-    """Apply a function of values as Python has them row by row: lists, dicts, dates, Decimals.
+def rows(function: Rows, args: Arguments, *, skip_null: bool = True) -> pl.Expr:
+    """Apply a function of values as Python has them row by row: lists, dicts, Decimals.
 
-    A row with NULL gives NULL (`skip_null`).
+    Dates are days and instants microseconds since 1970, in arguments and results: Python's have fewer years. NaN is one
+    object, so that it is found in a list. A row with NULL gives NULL (`skip_null`).
     """
-    result, given = args.call.type.polars, args.compiled if columns is None else columns
+    result = args.call.type.polars
 
     def apply(held: pl.Series) -> pl.Series:
-        parts = [held.struct.field(str(i)).to_list() for i in range(len(given))]
+        parts = [_plain(held.struct.field(str(i))) for i in range(len(args))]
         values = [
             None if skip_null and any(value is None for value in row) else function(*row)
             for row in zip(*parts, strict=True)
         ]
-        return pl.Series(values, dtype=result)
+        return pl.Series(values, dtype=_timeless(result)).cast(result)
 
-    named = [column.alias(str(i)) for i, column in enumerate(given)]
+    named = [column.alias(str(i)) for i, column in enumerate(args.compiled)]
     return pl.struct(named).map_batches(apply, return_dtype=result, is_elementwise=True)
+
+
+_NAN = float("nan")
+
+
+def _plain(column: pl.Series) -> list[Any]:
+    """Return values with numbers for times and one object for all NaN."""
+    values = column.cast(_timeless(column.dtype)).to_list()
+    return values if column.dtype.is_integer() or column.dtype == pl.String else [_with_one_nan(v) for v in values]
+
+
+def _with_one_nan(value: Any) -> Any:
+    match value:
+        case float():
+            return value if value == value else _NAN
+        case list():
+            return [_with_one_nan(item) for item in value]
+        case dict():
+            return {_with_one_nan(key): _with_one_nan(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _timeless(dtype: Any) -> Any:
+    """Return a column type with integers in place of times."""
+    match dtype:
+        case pl.Date():
+            return pl.Int32()
+        case pl.Datetime() | pl.Duration():
+            return pl.Int64()
+        case pl.List(inner=inner):
+            return pl.List(_timeless(inner))
+        case pl.Map(key=key, value=value):
+            return pl.Map(_timeless(key), _timeless(value))
+        case pl.Struct(fields=fields):
+            return pl.Struct([pl.Field(field.name, _timeless(field.dtype)) for field in fields])
+        case _:
+            return dtype
 
 
 def each(

@@ -24,12 +24,15 @@ _TRUE = ["t", "true", "y", "yes", "1"]
 _FALSE = ["f", "false", "n", "no", "0"]
 #: The usual way to write an instant, which the library reads fast.
 _PLAIN = r"^\d{4}-\d{1,2}-\d{1,2} \d{1,2}:\d{1,2}:[0-5]?\d(\.\d{1,9})?$"
-#: Date, optionally time with fraction, optionally zone; like Spark, month and day may be missing.
+#: Date, optionally time with fraction, optionally offset; like Spark, month, day, minute and second may be missing.
 _INSTANT = re.compile(
     r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
-    r"(?:[T ](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)? ?(?:Z|UTC|([+-])(\d{1,2}):(\d{2}))?)?)?)?)?",
+    r"(?:[T ](?:(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?)?"
+    r" ?(?:Z|UTC|([+-])(\d{1,2})(?::?(\d{2}))?)?)?)?)?)?",
     re.ASCII,
 )
+#: What a DATE reads: whatever comes after a whole date and a blank or T does not count, as in Spark.
+_DAY = r"^(\d{4}-\d{1,2}-\d{1,2})[T ](?s:.*)$"
 
 
 def convert(x: pl.Expr, source: DataType, target: DataType) -> pl.Expr:
@@ -54,7 +57,8 @@ def convert(x: pl.Expr, source: DataType, target: DataType) -> pl.Expr:
         case Type.DATE if source is Type.TIMESTAMP:
             return x.cast(pl.Date)
         case Type.DATE if source is Type.STRING:
-            return _parse_instant(x).cast(pl.Date)
+            text = x.str.strip_chars()
+            return _parse_instant(pl.coalesce(text.str.extract(_DAY), text)).cast(pl.Date)
         case Type.BINARY if source is Type.STRING:
             return x.cast(pl.Binary)
         case Type.INTERVAL | Type.BINARY | Type.DATE | Type.NULL | ArrayType() | MapType() | StructType():

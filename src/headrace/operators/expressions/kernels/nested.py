@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from headrace.model.time import DAY
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type, is_nested
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, Rows, rows
 
+_EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (TIMESTAMP is kept without zone)
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -119,7 +121,7 @@ def _cut(values: list[Any], start: int, length: int) -> list[Any] | None:
 
 
 def _contains(values: list[Any], wanted: Any) -> bool | None:
-    if any(value is not None and value == wanted for value in values):
+    if wanted in values:
         return True
     return None if None in values else False
 
@@ -129,7 +131,7 @@ def _append(values: list[Any] | None, added: Any) -> list[Any] | None:
 
 
 def _position(values: list[Any], wanted: Any) -> int:
-    return next((place for place, value in enumerate(values, start=1) if value == wanted), 0)
+    return values.index(wanted) + 1 if wanted in values else 0
 
 
 def _union(left: list[Any], right: list[Any]) -> list[Any]:
@@ -183,31 +185,28 @@ def _size(args: Arguments) -> pl.Expr:
 
 
 def _split(args: Arguments) -> pl.Expr:
-    """Split at what a regular expression matches; empty texts at the end stay, as with Spark's limit of -1."""
+    """Split at what a regular expression matches; empty texts at the end stay, unlike in Java."""
     pattern, limit = args.text(1), args.number(2) if len(args) == 3 else -1
     if pattern is None or limit is None:
         return args.null()
-    if limit < 0 and pattern and re.escape(pattern) == pattern:
+    if limit <= 0 and pattern and re.escape(pattern) == pattern:
         return args.compiled[0].str.split(pattern)
     search = re.compile(pattern)
     return rows(lambda text, *_: split_text(text, search, limit), args)
 
 
 def split_text(text: str, pattern: re.Pattern[str], limit: int) -> list[str]:
-    """Split as Java does: a match of nothing at the start splits nothing off; with a limit of 0 empty ends go."""
+    """Split as Spark does: a match of nothing at the start splits nothing off, the empty pattern nothing at the end."""
     parts: list[str] = []
     begin = 0
     for match in pattern.finditer(text):
         if 0 < limit <= len(parts) + 1:
             break
-        if match.end() == 0 or (match.start() == match.end() == len(text)):
+        if match.end() == 0 or (not pattern.pattern and match.start() == len(text)):
             continue
         parts.append(text[begin : match.start()])
         begin = match.end()
-    parts.append(text[begin:])
-    while limit == 0 and len(parts) > 1 and not parts[-1]:
-        parts.pop()
-    return parts
+    return [*parts, text[begin:]]
 
 
 def _to_json(args: Arguments) -> pl.Expr:
@@ -216,8 +215,31 @@ def _to_json(args: Arguments) -> pl.Expr:
 
 
 def json_text(value: Any, type_: DataType) -> str:
-    """Write a value as Spark does: fields that are NULL are left out."""
-    return _ENCODER.encode(_known(json_of(value, type_), type_)).decode()
+    """Write a value as Spark does: fields that are NULL are left out. Times are numbers."""
+    return _ENCODER.encode(_known(json_of(_timed(value, type_), type_), type_)).decode()
+
+
+def _timed(value: Any, type_: DataType) -> Any:
+    """Return a value with Python's times in place of numbers; those before year 1 and after year 9999 are NULL."""
+    if value is None:
+        return None
+    match type_:
+        case Type.DATE | Type.TIMESTAMP:
+            try:
+                instant = _EPOCH + datetime.timedelta(microseconds=value * (DAY if type_ is Type.DATE else 1))
+            except OverflowError:
+                return None
+            return instant.date() if type_ is Type.DATE else instant
+        case Type.INTERVAL:
+            return datetime.timedelta(microseconds=value)
+        case ArrayType(element=element):
+            return [_timed(item, element) for item in value]
+        case MapType(key=key, of=kind):
+            return {_timed(name, key): _timed(item, kind) for name, item in value.items()}
+        case StructType(fields=fields):
+            return {name: _timed(value[name], kind) for name, kind in fields}
+        case _:
+            return value
 
 
 def _known(value: Any, type_: DataType) -> Any:
@@ -234,22 +256,30 @@ def _known(value: Any, type_: DataType) -> Any:
 
 def _from_json(args: Arguments) -> pl.Expr:
     type_ = args.call.type
-    return rows(lambda text: parse_json(text, type_), args, columns=args.compiled[:1])
+
+    def apply(texts: pl.Series) -> pl.Series:
+        values = [None if text is None else parse_json(text, type_) for text in texts.to_list()]
+        return pl.Series(values, dtype=type_.polars)
+
+    return args.compiled[0].map_batches(apply, return_dtype=type_.polars, is_elementwise=True)
 
 
 def parse_json(text: str, type_: DataType) -> Any:
     """Read a JSON text as a value of a type; what does not fit is NULL, as in Spark."""
     try:
-        return _fitting(json.loads(text, parse_float=Decimal), type_)
+        value = json.loads(text, parse_float=Decimal)
     except (ValueError, RecursionError):
-        return _fitting({}, type_) if isinstance(type_, StructType) and text.strip() else None
+        value = {} if text.strip() else None
+        return _fitting(value, type_) if isinstance(type_, StructType) else None
+    return _fitting({} if isinstance(type_, StructType) and not isinstance(value, dict) else value, type_)
 
 
 def _fitting(value: Any, type_: DataType) -> Any:
     match type_:
         case StructType(fields=fields):
-            known = value if isinstance(value, dict) else {}
-            return {name: _fitting(known.get(name), kind) for name, kind in fields}
+            if not isinstance(value, dict):
+                return None
+            return {name: _fitting(value.get(name), kind) for name, kind in fields}
         case ArrayType(element=element):
             return [_fitting(item, element) for item in value] if isinstance(value, list) else None
         case MapType(key=key, of=kind):
@@ -272,6 +302,14 @@ def _rows(function: Rows, *, skip_null: bool = True) -> Kernel:
     return lambda args: rows(function, args, skip_null=skip_null)
 
 
+def _largest(x: pl.Expr, type_: DataType) -> pl.Expr:
+    """Return the largest element; NaN is the largest number."""
+    if not isinstance(type_, ArrayType) or type_.element not in (Type.FLOAT, Type.DOUBLE):
+        return x.list.max()
+    nan = pl.lit(float("nan"), dtype=type_.element.polars)
+    return pl.when(x.list.eval(pl.element().is_nan()).list.any()).then(nan).otherwise(x.list.max())
+
+
 def _of_array(operation: Callable[[pl.Expr], pl.Expr]) -> Kernel:
     return lambda args: operation(args.compiled[0])
 
@@ -288,7 +326,7 @@ NESTED: dict[str, Kernel] = {
     "array_contains": _rows(_contains),
     "array_position": _rows(_position),
     "array_append": lambda args: rows(_append, args, skip_null=False),
-    "array_remove": _rows(lambda values, wanted: [value for value in values if value is None or value != wanted]),
+    "array_remove": _rows(lambda values, wanted: [value for value in values if value not in (wanted,)]),
     "array_distinct": _rows(_once),
     "array_union": _rows(_union),
     "array_intersect": _rows(_intersection),
@@ -297,7 +335,7 @@ NESTED: dict[str, Kernel] = {
     "array_sort": _of_array(lambda x: x.list.sort(nulls_last=True)),
     "sort_array": _sort_array,
     "array_min": _of_array(lambda x: x.list.min()),
-    "array_max": _of_array(lambda x: x.list.max()),
+    "array_max": lambda args: _largest(args.compiled[0], args.types[0]),
     "array_join": _rows(_join),
     "slice": _rows(_cut),
     "flatten": _rows(_flat),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from headrace.errors import NameFault, NotSupported, QueryError, Span, TypeFault
 from headrace.language import other_systems
@@ -23,6 +25,7 @@ from headrace.plan.binding.expressions.coerce import (
     is_text,
     unify,
 )
+from headrace.plan.binding.expressions.exact import compared
 from headrace.plan.binding.expressions.other_functions import other_functions
 
 ALIASES = {
@@ -128,6 +131,10 @@ def apply(function: str, args: tuple[Expr, ...], span: Span | None, *, written: 
         raise TypeFault(f"{shown} takes {_count(entry.least, entry.most)}, not {len(args)}", span=span, hint=entry.help)
     if function == "||":
         args = tuple(coerce(arg, Type.STRING) for arg in args)
+    if function in (*_COMPARING, "nullif"):
+        exact = compared(function, beside_decimal(args), lambda name, given: apply(name, given, span))
+        if exact is not None:
+            return exact
     args = _fitting(function, args, span)
     type_ = entry.typing([arg.type for arg in args])
     if type_ is None:
@@ -369,15 +376,22 @@ def _width_bucket(args: tuple[Expr, ...]) -> Expr | None:
         holds = apply(operator, (left, right), None)
         return apply("and", (falls if falling else apply("not", (falls,), None), holds), None)
 
-    nothing = apply("or", (apply("<=", (count, zero), None), apply("=", (low, high), None)), None)
+    largest = Literal(sys.float_info.max, Type.DOUBLE)
+    needed = (
+        apply(">", (count, zero), None),
+        apply("<>", (low, high), None),
+        *(apply("<=", (apply("abs", (bound,), None), largest), None) for bound in (low, high)),
+        *(apply("not", (apply(missing, (x,), None),), None) for missing in ("is_null", "isnan")),
+    )
     branches = (
-        (nothing, Literal(None, Type.BIGINT)),
         (compared("<", x, low, False), zero),
         (compared(">=", x, high, False), after),
         (compared(">", x, low, True), zero),
         (compared("<=", x, high, True), after),
     )
-    return Case(branches, inside, Type.BIGINT)
+    bucket = Case(branches, inside, Type.BIGINT)
+    sound = reduce(lambda left, right: apply("and", (left, right), None), needed)
+    return Case(((sound, bucket),), Literal(None, Type.BIGINT), Type.BIGINT)
 
 
 def _instant_of(args: tuple[Expr, ...]) -> Expr | None:
