@@ -70,15 +70,18 @@ def parse(text: str) -> list[Statement]:
         hint = "give the statements themselves; those of a file are Path(file).read_text()"
         raise SyntaxFault(f"statements are a text, and not a {type(text).__name__}", hint=hint)
     try:
-        return [_statement(text[start:end], start) for start, end in _cut(text)]
+        return [_cut_out(text, tokens) for tokens in without_sets(_separated(text))]
     except HeadraceError as error:
         error.text = text
         raise
 
 
-def _cut(text: str) -> Iterator[tuple[int, int]]:
-    for tokens in without_sets(_separated(text)):
-        yield tokens[0].start, tokens[-1].end + 1
+def _cut_out(text: str, tokens: Sequence[Token]) -> Statement:
+    """Read the statement of these tokens. Places in a statement count from its own start, so others are cut again."""
+    start, end = tokens[0].start, tokens[-1].end + 1
+    # a comment behind the statement is no part of it, but belongs to its last token
+    is_same = start == 0 and not tokens[-1].comments
+    return _statement(text[start:end], start, tokens if is_same else None)
 
 
 def _separated(text: str) -> Iterator[list[Token]]:
@@ -96,9 +99,9 @@ def _separated(text: str) -> Iterator[list[Token]]:
         yield tokens
 
 
-def _statement(text: str, offset: int) -> Statement:
+def _statement(text: str, offset: int, tokens: Sequence[Token] | None) -> Statement:
     try:
-        reader = Reader(tokenize(text), text)
+        reader = Reader(tokenize(text) if tokens is None else tokens, text)
         statement = _read(reader, offset)
         if not reader.done:
             into = reader.word() == "FROM" and isinstance(statement, statements.Select)

@@ -13,6 +13,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -97,5 +98,10 @@ def _beside_program() -> list[str]:
     """Return the folder of the Python program, or the current one if it was typed in; none of installed code."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     folder = Path(os.path.realpath(file)).parent if file else Path.cwd()
-    installed = {os.path.realpath(sysconfig.get_path(name)) for name in _INSTALLED}
-    return [] if any(str(path) in installed for path in (folder, *folder.parents)) else [str(folder)]
+    return [] if any(str(path) in _installed() for path in (folder, *folder.parents)) else [str(folder)]
+
+
+@cache
+def _installed() -> frozenset[str]:
+    """Return the folders of installed code, which stay the same."""
+    return frozenset(os.path.realpath(sysconfig.get_path(name)) for name in _INSTALLED)

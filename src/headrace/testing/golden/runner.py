@@ -33,6 +33,8 @@ from headrace.testing.watching import until
 
 #: Columns of SHOW STATISTICS that depend on the machine.
 MEASURED = ("queued bytes", "state bytes", "us per tuple")
+#: A statement without one of these words is no query.
+_READS = re.compile(r"\b(SELECT|QUERY|VIEW|INSERT|DETECT)\b", re.IGNORECASE)
 #: Further verbs of a script, for one case: each takes the whole command and returns the lines that it prints.
 Verbs = Mapping[str, Callable[[str], list[str]]]
 
@@ -270,6 +272,7 @@ def _queries_in(text: str) -> int:
 
 def _with_sink(statement: str) -> str:
     """Let a query without a sink deliver to memory."""
-    if _queries_in(statement) != 1 or re.search(r"\bINTO\b", statement):
+    may_be_query = _READS.search(statement) is not None and re.search(r"\bINTO\b", statement) is None
+    if not may_be_query or _queries_in(statement) != 1:
         return statement
     return statement.rstrip(";") + " INTO MEMORY"
