@@ -1,14 +1,21 @@
-"""`headrace test`: run the checks and tests of a checkout, in sections."""
+"""`headrace test`: run the checks and tests of a checkout, in sections.
+
+Tests make a hundred thousand small files. In memory a file costs a twentieth of what it costs on a disk, so that is
+where the temporary files of a section are, if there is room. Nothing else about the tests changes.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -33,8 +40,13 @@ NOTHING_COLLECTED = 5
 SECOND_TRY = ("--reruns", "1", "--max-suite-reruns", "3", "--rerun-show-tracebacks")
 Verdict: TypeAlias = Literal["passed", "failed", "no tests"]
 STYLES: dict[Verdict, str] = {"passed": "[green]", "failed": "[bold red]", "no tests": "[dim]"}
+#: The titles of tests that start no other system.
+FAST, SLOW = "fast tests", "slow tests"
 #: The title of the tests that need Java.
 ON_SPARK = "tests on Spark and servers"
+#: A folder in memory, and how many bytes must be free there. The fast and the slow tests need less than half of them.
+MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
+PREFIX = "headrace-"  # then the number of the process; short, since the path of a socket may have 108 characters
 #: Tests that share a Spark, a browser or a server: the title, their marks, and where they are. To collect all tests in
 #: order to choose these takes longer than some of them. Those on Spark and those on servers are one section: each has a
 #: group that keeps one process busy for minutes.
@@ -100,9 +112,9 @@ def sections(arguments: Sequence[str], *, fast: bool = False) -> Iterator[tuple[
     else:
         together = ["-n", str(processes(6)), "--dist", "worksteal"]  # their times differ much
         others = "not kafka and not cluster and not objects and not browser"
-        yield "fast tests", [*pytest, "-m", f"not spark and {others} and not slow", *together]
+        yield FAST, [*pytest, "-m", f"not spark and {others} and not slow", *together]
     if "-m" not in arguments and not fast:
-        yield "slow tests", [*pytest, "-m", f"slow and not spark and {others}", *together]
+        yield SLOW, [*pytest, "-m", f"slow and not spark and {others}", *together]
         # tests that share a Spark, a broker, a cluster or a store run in one process (tests/conftest.py)
         groups = ["-n", str(processes(3)), "--dist", "loadscope"]
         for title, marks, folders in GROUPS:
@@ -117,13 +129,39 @@ def processes(most: int, cores: int | None = None) -> int:
     return max(1, min(most, 3 * (cores or os.cpu_count() or 1) // 2))
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a section: Python keeps what it compiles, for the sections and processes that follow.
+def environment(given: Mapping[str, str], folder: Path | None = None, *, title: str = "") -> dict[str, str]:
+    """Return the variables of a section, with the folder of its temporary files.
 
-    Images of containers often tell it not to. Then each of the hundreds of processes that tests start would compile
-    Headrace again, and each section all tests.
+    Python keeps what it compiles, for the sections and processes that follow. Images of containers often tell it not
+    to. Then each of the hundreds of processes that tests start would compile Headrace again, and each section all
+    tests.
+
+    The fast tests give Polars one thread, as tasks on Spark have; the slow tests leave it all cores. More processes run
+    than there are cores, and frames of ten rows are not worth the threads.
     """
-    return {name: value for name, value in given.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    kept = {name: value for name, value in given.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    if title == FAST:
+        kept.setdefault("POLARS_MAX_THREADS", "1")
+    return kept if folder is None else {**kept, "TMPDIR": str(folder)}
+
+
+@contextmanager
+def folder_in_memory(memory: Path = MEMORY, room: int = ROOM) -> Iterator[Path | None]:
+    """Make a folder in memory and delete it in the end, as those of runs that were killed; None if there is no room."""
+    for left in memory.glob(f"{PREFIX}*-*"):
+        number = left.name.removeprefix(PREFIX).partition("-")[0]
+        if number.isdecimal() and not Path("/proc", number).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    try:
+        has_room = shutil.disk_usage(memory).free >= room
+        folder = Path(tempfile.mkdtemp("", f"{PREFIX}{os.getpid()}-", memory)) if has_room else None
+    except OSError:
+        folder = None
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def obtain(script: Path, *, patience: float) -> str | None:
@@ -167,7 +205,9 @@ def _run(title: str, command: list[str], root: Path) -> Verdict:
             return "failed"
     started = time.monotonic()
     try:
-        code = subprocess.run(command, cwd=root, env=environment(os.environ), check=False).returncode
+        with folder_in_memory() if title in (FAST, SLOW) else nullcontext() as folder:
+            variables = environment(os.environ, folder, title=title)
+            code = subprocess.run(command, cwd=root, env=variables, check=False).returncode
     except FileNotFoundError:
         err.print(f"{command[0]} is not installed: run ./headrace setup", markup=False)
         code = 1

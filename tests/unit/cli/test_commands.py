@@ -335,6 +335,28 @@ def test_python_keeps_what_it_compiles_for_the_next_section() -> None:
     assert checks.environment(given) == {"PATH": "/bin"}
 
 
+def test_fast_tests_have_one_thread_as_tasks_on_spark_have_and_slow_ones_have_all() -> None:
+    assert checks.environment({}, title=checks.FAST) == {"POLARS_MAX_THREADS": "1"}
+    assert checks.environment({"POLARS_MAX_THREADS": "2"}, title=checks.FAST) == {"POLARS_MAX_THREADS": "2"}
+    assert checks.environment({}, title=checks.SLOW) == {}
+    titles = [title for title, _ in checks.sections([])]
+    assert {checks.FAST, checks.SLOW, checks.ON_SPARK} < set(titles)
+
+
+def test_temporary_files_of_tests_are_in_memory_if_there_is_room_and_go_with_the_section(tmp_path: Path) -> None:
+    (tmp_path / f"{checks.PREFIX}{2**22 + 1}-killed").mkdir()  # no process has such a number
+    with checks.folder_in_memory(tmp_path, room=1) as folder:
+        assert folder is not None
+        assert list(tmp_path.iterdir()) == [folder]
+        assert checks.environment({"TMPDIR": "/tmp"}, folder) == {"TMPDIR": str(folder)}
+        (folder / "state").mkdir()
+    assert not list(tmp_path.iterdir())
+    with checks.folder_in_memory(tmp_path, room=2**80) as folder:
+        assert folder is None
+    with checks.folder_in_memory(tmp_path / "none", room=1) as folder:
+        assert folder is None
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [('test -x "$1"', None), ("exit 3", "setup failed with code 3"), ("sleep 600", "not ready within 0 s")],
