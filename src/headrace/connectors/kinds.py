@@ -130,7 +130,7 @@ def check_source(stream: Stream) -> None:
     stream = msgspec.structs.replace(stream.recorded, connector=resolved(stream.connector, error=QueryError))
     match kind:
         case "FILES":
-            check_files(stream.connector)
+            check_files(stream.connector, stream.schema)
         case "GENERATOR":
             GeneratorSource(stream, Path())
         case "CLOCK":

@@ -181,6 +181,7 @@ def _records() -> Iterator[Target]:
     csv = _ROWS.write_csv(include_header=False).encode().splitlines()
     form = text.Csv(tuple(_SCHEMA.names), ",", "")
     yield Target("csv record", csv[4], lambda data: _read_record(form, data))
+    yield Target("text record", csv[4], lambda data: _read_record(text.Plain(_SCHEMA.names[0]), data))
     table = _written(lambda file: _TYPED.write_ipc_stream(file, compat_level=pl.CompatLevel.oldest()))
     yield Target("arrow record", table, lambda data: _read_record(Arrow(), data))
 

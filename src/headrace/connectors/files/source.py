@@ -29,22 +29,23 @@ from headrace.connectors.formats.conversion import select
 from headrace.connectors.formats.messages import Messages, read_messages
 from headrace.connectors.options import check_names, delimiter, epoch, flag, near, require, whole
 from headrace.connectors.options import text as word
-from headrace.errors import NameFault, QueryError, SourceFault
+from headrace.errors import NameFault, QueryError, SourceFault, TypeFault
 from headrace.model.calendar import python_rows
 from headrace.model.option import Option
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema
+from headrace.model.types import Type
 from headrace.storage import files
 from headrace.storage.location import absolute, location
 from headrace.storage.names import file_name
 from headrace.storage.reading import open_to_read, size_of
 
-Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "python"]
-FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json")
+Format: TypeAlias = Literal["parquet", "arrow", "csv", "json", "text", "python"]
+FORMATS: tuple[Format, ...] = ("parquet", "arrow", "csv", "json", "text")
 OPTIONS = ("path", "format", "header", "delimiter", "null_value", "epoch", "terminator", "pattern", "max_rows")
 _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv",
-    ".json": "json", ".jsonl": "json", ".ndjson": "json",
+    ".json": "json", ".jsonl": "json", ".ndjson": "json", ".txt": "text", ".log": "text",
 }  # fmt: skip
 
 #: How whole files of rows end.
@@ -84,7 +85,7 @@ class Layout:
 
     @property
     def is_text(self) -> bool:
-        return self.format in ("csv", "json", "python")
+        return self.format in ("csv", "json", "text", "python")
 
     @property
     def mark(self) -> bytes:
@@ -116,13 +117,25 @@ def layout(connector: Connector) -> Layout:
     return Layout(path, chosen, header, delimiter(options), null, pattern, max_rows, messages, epoch(options, form))
 
 
-def check_files(connector: Connector) -> None:
+def check_files(connector: Connector, schema: Schema) -> None:
     """Refuse options that are wrong and paths that do not exist."""
     where = layout(connector)
+    check_line_column(where, schema)
     if where.messages is not None:
         where.messages.load()
     if not is_glob(where.path):
         list_files(where.path, where.pattern)
+
+
+def check_line_column(where: Layout, schema: Schema) -> None:
+    """Refuse columns of which none can hold a line of text."""
+    first = next(iter(schema), None)
+    if where.format == "text" and (first is None or first.type is not Type.STRING):
+        said = "none" if first is None else f"{first.name} {first.type.value}"
+        raise TypeFault(
+            f"FILES: the first column holds the lines of format 'text' and is a STRING, not {said}",
+            hint="declare (line STRING); further columns are those of directories such as day=7",
+        )
 
 
 class FilesSource:
@@ -451,6 +464,8 @@ class FilesSource:
             return self._layout.messages, mark
         if self._layout.format == "json":
             return text.Json(self._layout.epoch), mark
+        if self._layout.format == "text":
+            return text.Plain(self._schema.names[0]), mark
         if not self._layout.header:
             return self._csv(self._schema.names), mark
         try:

@@ -10,7 +10,7 @@ import polars as pl
 from headrace.catalog.definitions import Connector, Stream, Table, Timing
 from headrace.connectors.files.index import list_files
 from headrace.connectors.files.partitions import partition_columns
-from headrace.connectors.files.source import FilesSource, Layout, layout
+from headrace.connectors.files.source import FilesSource, Layout, check_line_column, layout
 from headrace.connectors.formats import columnar
 from headrace.connectors.formats.conversion import convert
 from headrace.connectors.options import near
@@ -23,11 +23,13 @@ from headrace.storage.reading import open_to_read, size_of
 #: What a table may come from.
 TABLE_KINDS = ("FILES",)
 _SAMPLE = 1 << 20  # bytes of text that are looked at to guess types
+_LINE = "value"  # the column of a line of format 'text' that has no name
 
 
 def check_table(table: Table) -> None:
     """Refuse a table whose files cannot be read."""
     where = _files(resolved(table.connector, where=f"table {table.name}: "))
+    check_line_column(where, table.schema)
     list_files(where.path, where.pattern)
 
 
@@ -67,8 +69,10 @@ def infer_schema(connector: Connector) -> Schema:
             f"the columns cannot be inferred: there are no files in {where.path} yet",
             hint="name the columns and their types in the statement",
         )
-    types = _infer_text(files[0], where).schema if where.is_text else columnar.types_of(files[0], where.format)
     said = partition_columns(files[0], where.path)
+    if where.format == "text":
+        return Schema((Field(_LINE, Type.STRING), *(field for field in said if field.name != _LINE)))
+    types = _infer_text(files[0], where).schema if where.is_text else columnar.types_of(files[0], where.format)
     own = tuple(Field(name, _type(name, dtype, files[0])) for name, dtype in types.items() if said.find(name) is None)
     return Schema((*own, *said))
 

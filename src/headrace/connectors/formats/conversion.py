@@ -34,6 +34,21 @@ _LOCAL = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f")
 _ZONED = ("%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%d %H:%M:%S%.f%:z")
 
 
+def texts_of(values: Sequence[bytes | None]) -> pl.Series:
+    """Return bytes as texts, NULL where they are not UTF-8."""
+    try:
+        return pl.Series(values, dtype=pl.Binary).cast(pl.String)
+    except pl.exceptions.ComputeError:
+        return pl.Series([None if value is None else _text_of(value) for value in values], dtype=pl.String)
+
+
+def _text_of(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def can_convert(dtype: pl.DataType, to: DataType) -> bool:
     """Say whether a column of this kind can hold values of type `to` at all."""
     if dtype == to.polars or dtype == pl.Null or dtype in (pl.String, pl.Categorical, pl.Enum):

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from headrace.connectors.formats.conversion import convert_all
+from headrace.connectors.formats.conversion import convert_all, texts_of
 from headrace.connectors.formats.json_records import MOMENTS, raw_type, read_records, record_reader
 from headrace.model.json_columns import usual_instants
 from headrace.model.schema import Schema
@@ -76,7 +76,14 @@ class Json:
     epoch: int = 1
 
 
-Form: TypeAlias = Csv | Json
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """How to read lines as they are: each is the value of one column, and other columns are NULL."""
+
+    column: str
+
+
+Form: TypeAlias = Csv | Json | Plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,8 @@ def blocks(
 def parse(lines: Lines, schema: Schema, form: Form) -> Parsed:
     """Turn lines into rows of `schema`."""
     match form:
+        case Plain():
+            return _plain(lines, schema, form)
         case Csv():
             return _CsvBlocks(schema, form).parse(lines)
         case Json():
@@ -164,7 +173,26 @@ def _part(lines: Lines, start: int, stop: int) -> Lines:
 
 def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
     """Do the same record by record, for records that may contain line ends."""
-    return _one_by_one(lines, schema, form) if isinstance(form, Csv) else _json_records(lines, schema, form)
+    match form:
+        case Plain():
+            return _plain(lines, schema, form)
+        case Csv():
+            return _one_by_one(lines, schema, form)
+        case Json():
+            return _json_records(lines, schema, form)
+
+
+def _plain(lines: Lines, schema: Schema, form: Plain) -> Parsed:
+    data, pairs = lines.data, zip(lines.starts.tolist(), lines.ends.tolist(), strict=True)
+    texts = texts_of([data[start:end] for start, end in pairs]).str.strip_chars_end("\r").alias(form.column)
+    wrong = texts.is_null()
+    bad = [(int(line), "the line is not UTF-8") for line in wrong.arg_true()]
+    frame = pl.DataFrame([texts]).filter(~wrong)
+    others = [pl.lit(None, dtype=field.type.polars).alias(field.name) for field in schema if field.name != form.column]
+    rows = frame.with_columns(others).select(schema.names)
+    if not schema.names:
+        rows = pl.DataFrame(height=frame.height)
+    return Parsed(rows, lines.starts[(~wrong).to_numpy()], bad)
 
 
 def lines_of(records: Sequence[bytes]) -> Lines:
@@ -378,7 +406,7 @@ def _judged(lines: Lines, raw: pl.DataFrame, refused: list[int], schema: Schema,
     return Parsed(rows, positions[order], [(int(rest[line]), why) for line, why in single.bad])
 
 
-def _one_by_one(lines: Lines, schema: Schema, form: Form) -> Parsed:
+def _one_by_one(lines: Lines, schema: Schema, form: Csv | Json) -> Parsed:
     record = _csv_record(schema, form) if isinstance(form, Csv) else record_reader(schema)
     good: list[int] = []
     bad: list[tuple[int, str]] = []
@@ -410,7 +438,7 @@ def _csv_record(schema: Schema, form: Csv) -> Callable[[bytes], tuple[Any, ...]]
 
 
 def _typed(
-    lines: Lines, raw: pl.DataFrame, good: Positions, bad: list[tuple[int, str]], schema: Schema, form: Form
+    lines: Lines, raw: pl.DataFrame, good: Positions, bad: list[tuple[int, str]], schema: Schema, form: Csv | Json
 ) -> Parsed:
     rows, failed = convert_all(raw, schema, form.epoch)
     if failed:

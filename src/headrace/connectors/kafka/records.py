@@ -16,7 +16,7 @@ import pyarrow.ipc
 from headrace.connectors.connector import Slice
 from headrace.connectors.files.source import bad_frame
 from headrace.connectors.formats import columnar, text
-from headrace.connectors.formats.conversion import can_convert
+from headrace.connectors.formats.conversion import can_convert, texts_of
 from headrace.connectors.formats.messages import Messages
 from headrace.connectors.kafka.client import Records
 from headrace.connectors.kafka.keys import murmur2
@@ -110,8 +110,8 @@ class Reading:
 
         A reader that skips partitions would not find them, so every reader treats them as bad.
         """
-        keys = pl.Series([records.keys[i] for i in owner], dtype=pl.Binary)
-        said = keys.cast(pl.String, strict=False)
+        values = [records.keys[i] for i in owner]
+        keys, said = pl.Series(values, dtype=pl.Binary), texts_of(values)
         differs = ~column.cast(pl.String).eq_missing(said) | column.is_null()
         wrong = {
             row: f"its key is {_shown(keys[row])}, but {self.key} is {column[row]!r}" for row in differs.arg_true()

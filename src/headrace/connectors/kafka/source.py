@@ -23,21 +23,22 @@ from headrace.connectors.connector import Offset, Skipped, Slice, Split
 from headrace.connectors.formats import text
 from headrace.connectors.formats.conversion import select
 from headrace.connectors.formats.messages import read_messages
-from headrace.connectors.kafka.client import CLIENT_OPTIONS, KafkaTopic, Place, Topic, library, place
+from headrace.connectors.kafka.client import CLIENT_OPTIONS, Asked, KafkaTopic, Place, Topic, library, place
 from headrace.connectors.kafka.columns import check_column
 from headrace.connectors.kafka.keys import KEY_TYPES, TimeTest, homes, needed_keys
 from headrace.connectors.kafka.limit import cut
 from headrace.connectors.kafka.records import Arrow, Form, Reading
 from headrace.connectors.options import check_names, delimiter, epoch, near, require, whole
 from headrace.connectors.options import text as word
-from headrace.errors import NameFault, QueryError, SourceFault
+from headrace.errors import NameFault, QueryError, SourceFault, TypeFault
 from headrace.model.option import Option
 from headrace.model.patterns.match import Match
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema
+from headrace.model.time import MILLISECOND, parse_instant
 from headrace.model.types import Type
 
-FORMATS = ("json", "csv", "arrow")
+FORMATS = ("json", "csv", "arrow", "text")
 OPTIONS = (
     "bootstrap", "topic", "format", "delimiter", "null_value", "epoch", "key", "record_time", "start", "timeout",
     "max_rows",
@@ -52,7 +53,7 @@ class Layout:
 
     place: Place
     reading: Reading
-    start: str
+    start: Asked
     max_rows: int
 
 
@@ -60,9 +61,7 @@ def layout(connector: Connector, schema: Schema) -> Layout:
     """Read and check the options of a KAFKA source."""
     check_names(connector, OPTIONS, prefixes=CLIENT_OPTIONS)
     there, options = place(connector), connector.options
-    start = word(options, "start", "earliest")
-    if start not in ("earliest", "latest"):
-        raise NameFault(f"KAFKA cannot start at {start!r}", hint="there are: earliest, latest")
+    start = _start(word(options, "start", "earliest"))
     key, time = options.get("key"), options.get("record_time")
     if key is not None:
         check_column("key", str(key), "the stream", schema, KEY_TYPES)
@@ -112,11 +111,9 @@ class KafkaSource:
         ends = [end or 0 for end in topic.offsets("latest", partitions)]
         self._last_ends = ends
         if start is None:
-            begins = (
-                ends
-                if self._layout.start == "latest"
-                else [begin or 0 for begin in topic.offsets("earliest", partitions)]
-            )
+            first = topic.offsets(self._layout.start, partitions)
+            # a partition without a record since a moment begins with the next one
+            begins = [end if begin is None else begin for begin, end in zip(first, ends, strict=True)]
             return {"from": begins, "at": begins}
         missing = len(ends) - len(start["at"])
         if missing < 0 or any(end < at for end, at in zip(ends, start["at"], strict=False)):
@@ -283,6 +280,19 @@ class KafkaSource:
         return low * 1000 if at is not None and origin <= at < end else None
 
 
+def _start(written: str) -> Asked:
+    """Read where a new stream begins: an end of the partitions, or a moment, in milliseconds."""
+    if written == "earliest":
+        return "earliest"
+    if written == "latest":
+        return "latest"
+    try:
+        return -(-parse_instant(written) // MILLISECOND)
+    except ValueError:
+        hint = "there are: earliest, latest, and the time of the first record, such as '2026-01-31 12:00:00'"
+        raise NameFault(f"KAFKA cannot start at {written!r}", hint=hint) from None
+
+
 def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
     messages, unit = read_messages(form, options), epoch(options, form)
     if messages is not None:
@@ -296,6 +306,14 @@ def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
             return text.Json(unit)
         case "arrow":
             return Arrow()
+        case "text":
+            names = [field.name for field in schema if field.name != time and field.type is Type.STRING]
+            if len(names) != len(schema) - (time is not None) or len(names) != 1 or "key" in options:
+                raise TypeFault(
+                    "KAFKA: format 'text' has one STRING column, and may have record_time, but no key",
+                    hint="declare (value STRING), or (value STRING, at TIMESTAMP) with record_time 'at'",
+                )
+            return text.Plain(names[0])
         case "csv":
             # the record's own time is not in the line
             return text.Csv(

@@ -9,10 +9,12 @@ from headrace.errors import NotSupported, Span, SyntaxFault
 from headrace.language.reader import Reader
 from headrace.language.syntax.names import ConnectorClause, Name
 from headrace.model.option import Option
+from headrace.model.time import MILLISECOND, format_instant
 
 _HINT = "write WITH ('connector' = 'kafka', 'topic' = 'bids', ...), or FROM KIND (options)"
 _STARTS = {"earliest-offset": "earliest", "latest-offset": "latest"}
 _MONITOR = "source.monitor-interval"
+_MOMENT = "scan.startup.timestamp-millis"
 #: Ours, by the name of an option of Flink's connector, for streams.
 _SOURCES: dict[str, dict[str, str]] = {
     "kafka": {
@@ -21,6 +23,7 @@ _SOURCES: dict[str, dict[str, str]] = {
         "format": "format",
         "value.format": "format",
         "scan.startup.mode": "start",
+        _MOMENT: "start",
         "properties.security.protocol": "security.protocol",
         "properties.sasl.mechanism": "sasl.mechanism",
         "epoch": "epoch",  # not one of Flink's, which computes a column instead
@@ -40,7 +43,9 @@ _SINKS: dict[str, dict[str, str]] = {
 }
 _SOURCE_KINDS = {"kafka": "KAFKA", "filesystem": "FILES"}
 _SINK_KINDS = {**_SOURCE_KINDS, "print": "CONSOLE"}
-_SOURCE_FORMATS = {"kafka": ("json", "csv"), "filesystem": ("json", "csv", "parquet")}
+_SOURCE_FORMATS = {"kafka": ("json", "csv", "raw"), "filesystem": ("json", "csv", "parquet", "raw")}
+#: Ours, by the name of a format of Flink.
+_FORMATS = {"raw": "text"}
 _SINK_FORMATS = {"kafka": ("json",), "filesystem": ("json", "csv", "parquet")}
 #: Connectors that tables have which are written, and whose form is another here.
 _WRITTEN = ("blackhole", "jdbc", "upsert-kafka")
@@ -112,14 +117,29 @@ def flink_source(written: FlinkOptions, name: str) -> ConnectorClause:
         raise _refusal(written, name)
     ours = _translated(written, _SOURCES[kind], _SOURCE_FORMATS[kind], "FROM")
     if kind == "kafka":
-        ours["start"] = _STARTS.get(str(ours.get("start")), "")
-    if kind == "kafka" and not ours["start"]:
-        raise NotSupported(
-            "the stream must begin at the earliest or the latest record",
-            span=options["scan.startup.mode"].span if "scan.startup.mode" in options else written.span,
-            hint="write 'scan.startup.mode' = 'earliest-offset' or 'latest-offset'; a restart continues where it was",
-        )
+        ours["start"] = _start(written)
     return ConnectorClause(_SOURCE_KINDS[kind], ours, written.span)
+
+
+def _start(written: FlinkOptions) -> str:
+    """Return where a stream of Kafka begins."""
+    mode, moment = written.options.get("scan.startup.mode"), written.options.get(_MOMENT)
+    if (
+        mode is not None
+        and mode.value == "timestamp"
+        and moment is not None
+        and moment.value.isdecimal()
+        and len(moment.value) < 14
+    ):
+        return format_instant(int(moment.value) * MILLISECOND)
+    if mode is None or mode.value not in _STARTS or moment is not None:
+        raise NotSupported(
+            "the stream must begin at the earliest or the latest record, or at a time",
+            span=written.span if mode is None else mode.span,
+            hint="write 'scan.startup.mode' = 'earliest-offset' or 'latest-offset', or 'timestamp' and "
+            f"'{_MOMENT}' = '1767225600000'; a restart continues where it was",
+        )
+    return _STARTS[mode.value]
 
 
 def flink_sink(written: FlinkOptions, name: str, folders: tuple[Name, ...]) -> ConnectorClause:
@@ -186,7 +206,8 @@ def _translated(
             )
         if target == "format" and option.value not in formats:
             raise NotSupported(f"the format {option.value!r} is not supported", span=option.span, hint=_either(formats))
-        ours[target] = option.value.removeprefix("file://") if target == "path" else option.value
+        value = option.value
+        ours[target] = {"path": value.removeprefix("file://"), "format": _FORMATS.get(value, value)}.get(target, value)
     return ours
 
 

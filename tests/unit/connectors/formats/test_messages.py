@@ -161,7 +161,7 @@ def test_a_function_that_is_not_there_is_told_when_the_stream_is_made(
 ) -> None:
     (tmp_path / "in.txt").write_text("")
     with pytest.raises(SourceFault, match=words):
-        check_files(stream(tmp_path / "in.txt", function).connector)
+        check_files(stream(tmp_path / "in.txt", function).connector, SCHEMA)
 
 
 def test_escapes_stand_for_bytes() -> None:

@@ -300,6 +300,29 @@ def test_a_record_that_is_not_where_its_key_belongs_is_bad() -> None:
     ]
 
 
+def test_a_key_that_is_no_text_is_a_bad_record_and_the_others_are_read() -> None:
+    topic = FakeTopic([[]])
+    add(topic, 3, 1)
+    topic.records[0] += [(b"\x80\xff", b'{"segment": 4}', 1), (b"5", b'{"segment": 5}', 1)]
+    rows, bad, _ = all_of(make(topic, key="segment", record_time="at").read([0, 0, 3, 0, 0, 1, 1]))
+    assert rows["segment"].to_list() == [3, 5]
+    assert [why for _, why, _ in bad] == ["its key is '\ufffd\ufffd', but segment is 4"]
+
+
+@pytest.mark.parametrize(("start", "expected"), [("earliest", [0, 0]), ("latest", [3, 1]), ("1970-01-01", [0, 0])])
+def test_a_stream_begins_where_it_is_told(start: str, expected: list[int]) -> None:
+    topic = FakeTopic([[(b"1", b"{}", 1000), (b"1", b"{}", 2000), (b"1", b"{}", 3000)], [(b"2", b"{}", 500)]])
+    assert make(topic, start=start).latest(None, now=0, limit=9) == {"from": expected, "at": expected}
+
+
+def test_a_stream_begins_at_the_first_record_of_a_time_in_each_partition() -> None:
+    topic = FakeTopic([[(b"1", b"{}", 1000), (b"1", b"{}", 2000), (b"1", b"{}", 3000)], [(b"2", b"{}", 500)]])
+    source = make(topic, start="1970-01-01 00:00:01.5")
+    assert source.latest(None, now=0, limit=9) == {"from": [1, 1], "at": [1, 1]}
+    with pytest.raises(NameFault, match="cannot start at 'soon'"):
+        make(topic, start="soon")
+
+
 UNTIMED = {"timing": Timing.INTERNAL, "key": "segment"}
 
 
