@@ -124,7 +124,21 @@ def check_files(connector: Connector, schema: Schema) -> None:
     if where.messages is not None:
         where.messages.load()
     if not is_glob(where.path):
-        list_files(where.path, where.pattern)
+        for path in sorted(list_files(where.path, where.pattern))[:1]:
+            _check_unpacked(path, where)
+
+
+def _check_unpacked(path: str, where: Layout) -> None:
+    """Refuse compressed text, whose lines begin at no known places."""
+    if where.is_text and where.messages is None and _head(path).startswith(_PACKED):
+        hint = f"unpack it, or let Spark read it: FROM SPARK (format '{where.format}', path '{where.path}')"
+        raise SourceFault(f"{path} is compressed", hint=hint)
+
+
+def _head(path: str) -> bytes:
+    """Return the first line of a file."""
+    with _named(path), open_to_read(path) as file:
+        return file.readline()
 
 
 def check_line_column(where: Layout, schema: Schema) -> None:
@@ -442,7 +456,13 @@ class FilesSource:
             yield Slice(rows.filter(~wrong), seq.filter(~wrong), bad_frame(records, reasons, origins))
 
     def _read_text(self, number: int, path: str, size: int, begin: int, end: int, schema: Schema) -> Iterator[Slice]:
-        form, first = self._form(path, schema)
+        head = _head(path)
+        if head.startswith(_PACKED) and self._layout.messages is None and not self._has_header:
+            if begin == 0:
+                origin = bad_frame([""], ["the file is compressed: unpack it, or read it FROM SPARK"], [path])
+                yield Slice(pl.DataFrame(schema=schema.polars()), pl.Series("seq", [], dtype=pl.Int64), origin)
+            return
+        form, first = self._form(path, head, schema)
         counted, line = 0, 1  # bytes up to which line ends are counted, and the number of the line there
         with _named(path), open_to_read(path) as file:
             for lines in text.blocks(file, begin, end, size=size, first=first, mark=self._layout.mark):
@@ -455,10 +475,12 @@ class FilesSource:
                 counted = lines.begin
                 yield Slice(parsed.rows, seq, bad_lines(lines, parsed.bad, path, line))
 
-    def _form(self, path: str, schema: Schema) -> tuple[text.Form | Messages, int]:
-        """Return how to parse a file, and where its first record begins."""
-        with _named(path), open_to_read(path) as file:
-            head = file.readline()
+    @property
+    def _has_header(self) -> bool:
+        return self._layout.format == "csv" and self._layout.header
+
+    def _form(self, path: str, head: bytes, schema: Schema) -> tuple[text.Form | Messages, int]:
+        """Return how to parse a file with this first line, and where its first record begins."""
         mark = 3 if head.startswith(b"\xef\xbb\xbf") else 0
         if self._layout.messages is not None:
             return self._layout.messages, mark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connectors.formats.text import Plain, lines_of, parse
-from headrace.errors import TypeFault
+from headrace.errors import SourceFault, TypeFault
 from headrace.language.parser import parse as parse_statement
 from headrace.language.syntax.statements import CreateStream
 from headrace.model.schema import Schema
@@ -95,3 +96,18 @@ def test_a_raw_topic_of_flink_has_lines_and_begins_at_a_moment() -> None:
     assert statement.connector.options == {
         "topic": "logs", "bootstrap": "h:1", "format": "text", "start": "2026-01-01 00:00:00", "record_time": "at",
     }  # fmt: skip
+
+
+def test_compressed_lines_are_refused_and_later_ones_are_one_bad_record(tmp_path: Path) -> None:
+    (tmp_path / "b.log").write_bytes(gzip.compress(b"".join(b"line %d\n" % number for number in range(5000))))
+    statement = f"CREATE STREAM s (line STRING) FROM FILES (path '{tmp_path}', format 'text', pattern '*.log')"
+    with Session(host="local") as session, pytest.raises(SourceFault, match="is compressed") as refused:
+        session.execute(statement)
+    assert "FROM SPARK (format 'text'" in str(refused.value.hint)
+    (tmp_path / "a.log").write_text("one\n")
+    with Session(host="local") as session:
+        session.execute(f"""{statement}; CREATE QUERY q AS SELECT line FROM s INTO MEMORY;
+            CREATE QUERY bad AS SELECT reason FROM s.bad INTO MEMORY""")
+        session.drain()
+        assert session.results("q") == [{"line": "one"}]
+        assert session.results("bad") == [{"reason": "the file is compressed: unpack it, or read it FROM SPARK"}]
