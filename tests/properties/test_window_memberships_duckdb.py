@@ -45,7 +45,7 @@ def test_tests_of_the_tuples_of_a_window_are_those_of_duckdb(function: str) -> N
         for name, held in given.items():
             db.execute(f"CREATE TABLE {name} (k INT, x INT, window_start INT, window_end INT)")
             for row in held:
-                second = int((row["at"] - BEGIN).total_seconds())  # type: ignore[operator]
+                second = int((row["at"] - BEGIN).total_seconds())
                 for start in range(second // slide * slide, second - size, -slide):
                     db.execute(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", [row["k"], row["x"], start, start + size])
         for test in TESTS:

@@ -148,7 +148,9 @@ def _tested(item: exp.Expr, condition: exp.Expr, env: Environment) -> exp.Expr:
     item = item.copy()
     if _names_windows(condition):
         condition = condition.copy()
-        item, inner = _as_sub_query(item), select_of(_positive(condition)).args["from_"]
+        tested = _positive(condition)
+        assert isinstance(tested, exp.In | exp.Exists)
+        item, inner = _as_sub_query(item), select_of(tested).args["from_"]
         inner.set("this", _as_sub_query(inner.this))
     # a window of GROUP BY is that of what is left
     call = window_call_of(item)
