@@ -6,7 +6,8 @@ decides; what others tolerate beyond that is dropped behind the place where they
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.commands.command import ShedAt
@@ -18,6 +19,7 @@ from headrace.graph.place import Placement
 from headrace.model.expressions.expression import Column
 from headrace.model.qos import Shedding
 from headrace.model.streams import is_system_stream
+from headrace.model.window import Cumulative, Landmark, Range
 from headrace.operators import specs
 
 #: Aggregates whose value depends on the sum of their input.
@@ -154,7 +156,8 @@ def share_of_each(share: float, parts: int) -> float:
 def fitted(shedding: Shedding | None, arc: Arc, whole: Graph) -> Shedding:
     """Return how to shed on an arc: as the query asks if the arc has the attribute, else at random.
 
-    Where values are summed behind the arc, the share holds for the sum of the attribute as well.
+    Where values are summed behind the arc, the share holds for the sum of the attribute as well; where there are
+    windows of time, it holds for each.
     """
     if shedding is None or shedding.attribute is None:
         return Shedding()
@@ -162,26 +165,52 @@ def fitted(shedding: Shedding | None, arc: Arc, whole: Graph) -> Shedding:
     name = _attribute(shedding.attribute, vertices[reader].inputs[port], vertices)
     if name is None:
         return Shedding()
-    return Shedding(shedding.kind, name, shedding.center, bounds_sum=_sums_behind(reader, whole))
+    behind = _behind(reader, whole)
+    return Shedding(
+        shedding.kind, name, shedding.center, bounds_sum=_sums_behind(behind), slice=_slice_of_windows(behind)
+    )
 
 
-def _sums_behind(reader: VertexId, whole: Graph) -> bool:
-    """Return whether an aggregate at or behind a vertex depends on the sizes of values."""
-    behind = {reader}
+def _behind(reader: VertexId, whole: Graph) -> list[Vertex]:
+    """Return a vertex, and all to which its results go."""
+    names, found = {reader}, list[Vertex]()
     for vertex in whole:
-        if vertex.id in behind or not behind.isdisjoint(vertex.inputs):
-            behind.add(vertex.id)
-            match vertex.spec:
-                case (
-                    specs.PartialAggregate(calls=calls)
-                    | specs.RowsAggregate(calls=calls)
-                    | specs.SessionAggregate(calls=calls)
-                    | specs.SlidingAggregate(calls=calls)
-                    | specs.WhileAggregate(calls=calls)
-                ) if any(call.function in _SUMS for call in calls):
-                    return True
-                case _:
-                    pass
+        if vertex.id in names or not names.isdisjoint(vertex.inputs):
+            names.add(vertex.id)
+            found.append(vertex)
+    return found
+
+
+def _slice_of_windows(behind: Sequence[Vertex]) -> int:
+    """Return the longest span (microseconds) so that all windows of time consist of whole spans; 0 without windows."""
+    parts = list[int]()
+    for vertex in behind:
+        match vertex.spec:
+            case specs.PartialAggregate(window=Range(size=size, slide=slide, offset=offset)):
+                parts += [size, slide, offset]
+            case specs.PartialAggregate(window=Cumulative(size=size, step=step, offset=offset)):
+                parts += [size, step, offset]
+            case specs.PartialAggregate(window=Landmark(start=start, slide=slide)):
+                parts += [slide, start or 0]
+            case _:
+                pass
+    return math.gcd(*parts)
+
+
+def _sums_behind(behind: Sequence[Vertex]) -> bool:
+    """Return whether an aggregate depends on the sizes of values."""
+    for vertex in behind:
+        match vertex.spec:
+            case (
+                specs.PartialAggregate(calls=calls)
+                | specs.RowsAggregate(calls=calls)
+                | specs.SessionAggregate(calls=calls)
+                | specs.SlidingAggregate(calls=calls)
+                | specs.WhileAggregate(calls=calls)
+            ) if any(call.function in _SUMS for call in calls):
+                return True
+            case _:
+                pass
     return False
 
 

@@ -419,6 +419,36 @@ def test_a_sum_of_the_values_by_which_is_shed_loses_no_more_than_the_error(sessi
     assert lost(session, "q") > 0
 
 
+WINDOWS = ["RANGE 2 SECONDS", "RANGE 4 SECONDS SLIDE 2 SECONDS", "RANGE 4 SECONDS STEP 2 SECONDS"]
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_no_window_loses_more_than_the_error_while_values_drift(session: Session, window: str) -> None:
+    session.execute(
+        f"""CREATE QUERY q WITH (error 0.4, shed LARGEST v) AS
+          SELECT count(*) AS n, sum(v) AS s, window_start, window_end FROM t [{window}] INTO MEMORY;
+        ALTER QUERY q SET shedding = 0.4"""
+    )
+    values = [float(i if i < 2000 else 10 * i if i < 3000 else 5000 - i) for i in range(5000)]
+    begin = START.replace(tzinfo=None)
+    for start in range(0, 5000, 700):
+        times = [(i, START + datetime.timedelta(milliseconds=2 * i)) for i in range(start, min(start + 700, 5000))]
+        session.push("t", [{"at": at, "k": 1, "v": values[i]} for i, at in times])
+        assert isinstance(session.deployment, LocalDeployment)
+        session.deployment.step()
+    session.drain()
+    rows = session.results("q")
+    assert len(rows) >= 5
+    for row in rows:
+        first, end = (
+            (row[name] - begin) // datetime.timedelta(milliseconds=2) for name in ("window_start", "window_end")
+        )
+        whole = values[max(0, first) : end]
+        assert row["n"] >= 0.6 * len(whole)
+        assert row["s"] >= 0.6 * sum(whole) * (1 - 1e-9)
+    assert lost(session, "q") > 0.25 * 5000
+
+
 def test_a_place_whose_query_was_dropped_has_no_internal_name(session: Session) -> None:
     session.execute("CREATE QUERY gone WITH (error 0.5) AS SELECT k FROM t INTO MEMORY")
     session.execute("CREATE QUERY stays AS SELECT v FROM t INTO MEMORY; ALTER QUERY gone SET shedding = 0.3")

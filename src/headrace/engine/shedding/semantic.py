@@ -1,20 +1,26 @@
 """Drop tuples by the value of an attribute: first the smallest, the largest, or those nearest to a center or farthest.
 
-A page and a sample of earlier tuples together give the quantile below which values are dropped. A large page decides
-by itself, small ones rely on the sample. Where values drift, the sample lags behind, so an error is corrected later.
+A page and a sample of earlier tuples together give the quantile below which values are proposed. A large page decides
+by itself, small ones rely on the sample. Where values drift, the sample lags behind, and proposes too many or too few:
+then those of a page go that come first there.
 
-If values are summed behind the arc, the sum of the dropped ones is limited too: each page adds its share to what may be
-dropped, so that at no time more than the share of all values so far is missing.
+No more is dropped than the share of what has been seen, at no time: each tuple adds its share to what may be dropped.
+If values are summed behind the arc, the same holds for the sum of the dropped ones. Where windows are behind the arc,
+each slice of time has an account of its own, so nothing that one window did not lose is lost by the next.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from headrace.model.qos import Shedding
+from headrace.model.schema import TS
 
 #: Values remembered of an arc; with every doubling every second one goes, so that older ones become rare.
 SAMPLE = 1024
@@ -22,15 +28,28 @@ SAMPLE = 1024
 _SOON = 64
 
 
+#: Slices of time whose accounts are kept; one that comes back later begins with an empty account.
+_SLICES = 64
+#: For sums of shares that should be whole.
+_ROUNDED = 1e-9
+
+
+class Account(Struct, array_like=True):
+    """How many tuples of a slice of time may still be dropped, and how much of the sum of their values."""
+
+    tuples: float = 0.0
+    sum: float = 0.0
+
+
 class Memory(Struct):
     """The memory of a shedder: a sample of ranks (Float64, little endian), and how many tuples it dropped too few.
 
-    `allowed` is the sum of values that it may still drop.
+    The accounts are those of the newest slices of time, by number.
     """
 
     sample: bytes = b""
     owed: float = 0.0
-    allowed: float = 0.0
+    accounts: dict[int, Account] = {}
 
 
 class SemanticShedder:
@@ -42,11 +61,11 @@ class SemanticShedder:
         self.shedding, self._share = shedding, share
         self._sample: NDArray[np.float64] = np.frombuffer(b"" if memory is None else memory.sample, np.float64)
         self._owed = 0.0 if memory is None else memory.owed
-        self._allowed = 0.0 if memory is None else memory.allowed
+        self._accounts = {} if memory is None else {number: replace(kept) for number, kept in memory.accounts.items()}
 
     def memory(self) -> Memory:
         """Return what must survive a restart."""
-        return Memory(self._sample.tobytes(), self._owed, self._allowed)
+        return Memory(self._sample.tobytes(), self._owed, {n: replace(kept) for n, kept in self._accounts.items()})
 
     def kept(self, rows: pl.DataFrame, draws: np.random.Generator) -> NDArray[np.bool_]:
         """Return which rows stay; a missing value has no rank, so such a row is dropped at random."""
@@ -55,31 +74,54 @@ class SemanticShedder:
         known = ~np.isnan(ranks)
         coins = draws.random(len(ranks))
         population = np.concatenate((self._sample, ranks[known]))
-        share = self._share + self._owed / max(len(ranks), _SOON)
-        dropped = np.where(known, _below(ranks, population, share, coins), coins < self._share)
-        if not self._share:
-            dropped[:] = False  # it only samples
-        self._owed += self._share * len(ranks) - int(dropped.sum())
-        if self.shedding.bounds_sum:
-            dropped = self._within_sum(values, ranks, dropped)  # what the sum forbids is not made up for later
         self._sample = population[:: max(1, -(-len(population) // SAMPLE))].copy()
-        return np.asarray(~dropped)
-
-    def _within_sum(
-        self, values: NDArray[np.float64], ranks: NDArray[np.float64], dropped: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Return which rows are dropped if their values may not add up to more than their share; least ranks first."""
+        if not self._share:  # it only samples
+            return np.ones(len(ranks), np.bool_)
+        share = self._share + self._owed / max(len(ranks), _SOON)
+        proposed = np.where(known, _below(ranks, population, share, coins), coins < self._share)
         sizes = np.where(np.isfinite(values), np.abs(values), 0.0)
-        self._allowed += self._share * float(sizes.sum())
-        chosen = np.flatnonzero(dropped & (sizes <= self._allowed))
-        order = np.where(np.isnan(ranks[chosen]), -np.inf, ranks[chosen])  # a missing value takes nothing from the sum
-        chosen = chosen[np.argsort(order, kind="stable")]
-        totals = np.cumsum(sizes[chosen])
-        fitting = int(np.searchsorted(totals, self._allowed, side="right"))
-        self._allowed -= float(totals[fitting - 1]) if fitting else 0.0
-        result = np.zeros(len(values), np.bool_)
-        result[chosen[:fitting]] = True
-        return result
+        order = np.where(known, ranks, -np.inf)  # a missing value takes nothing from the sum
+        kept = np.ones(len(ranks), np.bool_)
+        for number, places in self._slices(rows):
+            kept[self._drop(number, places, proposed, sizes, order)] = False
+        self._accounts = dict(sorted(self._accounts.items())[-_SLICES:])
+        return kept
+
+    def _slices(self, rows: pl.DataFrame) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """Yield the slices of time with the places of their rows."""
+        if not self.shedding.slice:
+            yield 0, np.arange(rows.height)
+            return
+        numbers = rows[TS].to_numpy() // self.shedding.slice
+        order = np.argsort(numbers, kind="stable")
+        for part in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
+            if len(part):
+                yield int(numbers[part[0]]), part
+
+    def _drop(
+        self,
+        number: int,
+        places: NDArray[np.intp],
+        proposed: NDArray[np.bool_],
+        sizes: NDArray[np.float64],
+        order: NDArray[np.float64],
+    ) -> NDArray[np.intp]:
+        """Return which rows of a slice are dropped: least ranks first, within its account."""
+        account, due = self._accounts.setdefault(number, Account()), self._share * len(places)
+        account.tuples += due
+        account.sum += self._share * float(sizes[places].sum())
+        wanted = max(int(proposed[places].sum()), int(self._owed + due - self._share * _SOON))
+        ranked = places[np.lexsort((order[places], ~proposed[places]))]
+        chosen = ranked[: min(wanted, int(account.tuples + _ROUNDED))]
+        # neither what the sum forbids nor what the last slice did not lose is made up for later
+        self._owed = min(self._owed + due - len(chosen), account.tuples - len(chosen))
+        if self.shedding.bounds_sum:
+            chosen = chosen[sizes[chosen] <= account.sum]
+            sums = np.cumsum(sizes[chosen])
+            chosen = chosen[: int(np.searchsorted(sums, account.sum, side="right"))]
+            account.sum -= float(sums[len(chosen) - 1]) if len(chosen) else 0.0
+        account.tuples -= len(chosen)
+        return chosen
 
     def _rank(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         center = self.shedding.center or 0.0
