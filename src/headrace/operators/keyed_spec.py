@@ -1,4 +1,4 @@
-"""What operators have in common that sort their tuples themselves, and work on each key alone."""
+"""What operators have in common that work on each key alone."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ from headrace.operators.partitioning import Keys
 from headrace.operators.spec import Spec
 
 
-class KeyedSpec(Spec, frozen=True):
-    """A spec whose tuples meet if they agree in `by`, in whatever order they come; the output has the input's columns.
+class ByKey(Spec, frozen=True):
+    """A spec whose state can go to another bucket key by key."""
 
-    Its state can go to another bucket key by key.
-    """
+    @property
+    def hindrance(self) -> str | None:
+        return None
+
+
+class UnorderedByKey(ByKey, frozen=True):
+    """The same of an operator that takes its tuples in any order, since it sorts or counts them itself."""
+
+    @property
+    def order_matters(self) -> bool:
+        return False
+
+
+class KeyedSpec(UnorderedByKey, frozen=True):
+    """A spec whose tuples meet if they agree in `by`; the output has the input's columns."""
 
     @property
     @abstractmethod
@@ -25,11 +38,3 @@ class KeyedSpec(Spec, frozen=True):
     def output_keys(self, positions: tuple[int, ...]) -> Keys | None:
         keys = tuple(self.by[i] for i in positions)
         return keys if all(isinstance(key, Column) for key in keys) else None
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None

@@ -10,10 +10,10 @@ from headrace.model.events.text import format_context, format_event
 from headrace.model.expressions.expression import Column, Expr, columns
 from headrace.model.expressions.text import format_expr
 from headrace.model.schema import Schema
-from headrace.operators.spec import Spec
+from headrace.operators.keyed_spec import ByKey
 
 
-class Detection(Spec, frozen=True):
+class Detection(ByKey, frozen=True):
     """The occurrences of an event, each when nothing more can come that would precede its end.
 
     Tuples that differ in `keys` (expressions over each port's columns; NULL equals nothing) belong to histories of
@@ -47,10 +47,6 @@ class Detection(Spec, frozen=True):
         return tested.union(
             divided_by(self.event, self.context), linked_columns(self.event), *map(read_columns, self.outputs)
         )
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         """Return the keys of a part that every detection has and shows."""

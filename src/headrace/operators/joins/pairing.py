@@ -15,8 +15,8 @@ from headrace.model.window import Extent
 from headrace.operators.arrays import EXACT, KEY, Flags, Ints
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.keyed_spec import ByKey
 from headrace.operators.partitioning import KeyClass, Keys, computed_from, without_widening
-from headrace.operators.spec import Spec
 from headrace.operators.text import equalities, with_inputs
 
 JoinKind: TypeAlias = Literal["inner", "left", "right", "full"]
@@ -25,7 +25,7 @@ Manner: TypeAlias = Literal["plain", "thrifty", "impatient", "demanding"]
 _SIDE_TS = ("__ts_left", "__ts_right")
 
 
-class Pairing(Spec, frozen=True, omit_defaults=True):
+class Pairing(ByKey, frozen=True, omit_defaults=True):
     """The fields of a join of two streams; port 0 is the left one. They mean what `plan.nodes.Join` says.
 
     `expiry` asks for the column `__exp` in the output, for a join further up. A `manner` lets the join speak to those
@@ -57,10 +57,6 @@ class Pairing(Spec, frozen=True, omit_defaults=True):
     def preserves(self, port: int) -> bool:
         """Return whether a tuple of this side that finds no partner comes out padded."""
         return self.kind == "full" or self.kind == ("left", "right")[port]
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
     @property
     def has_own_time(self) -> bool:

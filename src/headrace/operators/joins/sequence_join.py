@@ -35,15 +35,15 @@ from headrace.operators.joins.sequence_match import (
     places_before,
 )
 from headrace.operators.joins.sequence_state import Predecessors
+from headrace.operators.keyed_spec import ByKey
 from headrace.operators.operator import Frontier, Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
-from headrace.operators.spec import Spec
 from headrace.operators.state.given import given_up
 from headrace.operators.text import equalities, with_inputs
 
 
-class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
+class SequenceJoin(ByKey, frozen=True, tag="sequence_join"):
     """The fields mean what `plan.nodes.SequenceJoin` says; port 0 is the left one."""
 
     mode: Literal["recent", "chronicle", "consuming"]
@@ -86,10 +86,6 @@ class SequenceJoin(Spec, frozen=True, tag="sequence_join"):
     @property
     def order_matters(self) -> bool:
         return False  # an input that must be in order is sorted before
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _SequenceJoin(Operator):

@@ -11,15 +11,16 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.time import BEGIN, END
 from headrace.operators.capabilities import Choose, chosen_by
+from headrace.operators.keyed_spec import UnorderedByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
-from headrace.operators.spec import Order, Spec
+from headrace.operators.spec import Order
 
 _BOUND = "bound"
 
 
-class Hold(Spec, frozen=True, tag="hold"):
+class Hold(UnorderedByKey, frozen=True, tag="hold"):
     """The same tuples, when the query is asked, or when more than `limit` of them wait, or at the end of a stream.
 
     It lies by the keys of its reader.
@@ -44,14 +45,6 @@ class Hold(Spec, frozen=True, tag="hold"):
     @property
     def output_order(self) -> Order:
         return Order.KEPT
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class HoldOperator(Operator):

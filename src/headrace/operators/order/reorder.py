@@ -13,14 +13,14 @@ from headrace.model.page import Element, Page, Punctuation
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import SEQ, TS
 from headrace.operators.capabilities import Choose
+from headrace.operators.keyed_spec import UnorderedByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
-from headrace.operators.spec import Spec
 from headrace.operators.text import with_inputs
 
 
-class Reorder(Spec, frozen=True, tag="reorder"):
+class Reorder(UnorderedByKey, frozen=True, tag="reorder"):
     """The same tuples by (timestamp, columns named in `order`, arrival), each as soon as nothing earlier can come.
 
     Order holds among the tuples that agree in `by`: others may be in another bucket. If the first of `order` is the
@@ -42,14 +42,6 @@ class Reorder(Spec, frozen=True, tag="reorder"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(self.by[i] for i in positions)
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class ReorderOperator(Operator):

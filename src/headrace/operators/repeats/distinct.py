@@ -15,15 +15,15 @@ from headrace.model.time import format_duration
 from headrace.operators.capabilities import Choose
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.expressions.lookup import equal
+from headrace.operators.keyed_spec import UnorderedByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
 from headrace.operators.repeats.last_seen import HASH, NEVER, LastSeen
-from headrace.operators.spec import Spec
 from headrace.operators.text import listed
 
 
-class Distinct(Spec, frozen=True, tag="distinct"):
+class Distinct(UnorderedByKey, frozen=True, tag="distinct"):
     """A tuple comes out iff the equal one before it, in timestamp order, is more than `span` older, or there is none.
 
     `columns` are all visible columns; NULL equals NULL. Of equal tuples with equal timestamps one comes out.
@@ -43,14 +43,6 @@ class Distinct(Spec, frozen=True, tag="distinct"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(self.columns[i] for i in positions)
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class DistinctOperator(Operator):

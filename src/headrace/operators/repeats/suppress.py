@@ -14,10 +14,10 @@ from headrace.model.suppression import Repeats, Standing, Suppression, format_su
 from headrace.operators.arrays import Array, least
 from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.keyed_spec import ByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys
 from headrace.operators.repeats.standing_alarms import StandingAlarms
-from headrace.operators.spec import Spec
 from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import listed
@@ -26,7 +26,7 @@ from headrace.operators.windows.slices import firsts, group_numbers
 _FRESH, _PLACE = "__fresh", "__place"
 
 
-class Suppress(Spec, frozen=True, tag="suppress"):
+class Suppress(ByKey, frozen=True, tag="suppress"):
     """The tuples of each group by `by` that the rule lets through, each with the oldest of them under `old_names`."""
 
     schema: Schema
@@ -50,10 +50,6 @@ class Suppress(Spec, frozen=True, tag="suppress"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(self.by[i] for i in positions)
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _Repeated(Operator):

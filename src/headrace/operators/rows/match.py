@@ -16,13 +16,13 @@ from headrace.model.schema import TS
 from headrace.model.time import END
 from headrace.operators.arrays import Array, Flags, Ints, gather
 from headrace.operators.capabilities import Choose, chosen_by
+from headrace.operators.keyed_spec import UnorderedByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
 from headrace.operators.rows.found import Found, Matches
 from headrace.operators.rows.matcher import Matcher
 from headrace.operators.rows.values import Sorted, Values, visible
-from headrace.operators.spec import Spec
 from headrace.operators.state.given import given_up
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import listed
@@ -32,7 +32,7 @@ _TRIED, _DEADLINE, _HOLD = "__tried", "__deadline", "__hold"
 _MARKS = frozenset({SLOT, _TRIED, _DEADLINE, _HOLD})
 
 
-class MatchRows(Spec, frozen=True, tag="match_rows"):
+class MatchRows(UnorderedByKey, frozen=True, tag="match_rows"):
     """A result for each match: the columns `by`, then lookups and folds over its rows; stamped with its last row.
 
     Of rows with equal timestamps, the columns named in `ties` say which comes first.
@@ -56,14 +56,6 @@ class MatchRows(Spec, frozen=True, tag="match_rows"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(self.by[i] for i in positions)
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class MatchOperator(Operator):

@@ -17,9 +17,10 @@ from headrace.model.schema import TS
 from headrace.model.time import BEGIN, LATEST
 from headrace.model.types import Type
 from headrace.operators.capabilities import Choose
+from headrace.operators.keyed_spec import ByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys
-from headrace.operators.spec import Order, Spec
+from headrace.operators.spec import Order
 from headrace.operators.state.completed import Completed, times_of
 from headrace.operators.state.given import given_up
 from headrace.operators.text import listed
@@ -27,7 +28,7 @@ from headrace.operators.text import listed
 _UNTIL, _IS_MARK = "__until", "__is_mark"
 
 
-class Punctuate(Spec, frozen=True, tag="punctuate"):
+class Punctuate(ByKey, frozen=True, tag="punctuate"):
     """The tuples that no earlier mark rules out, then what marks say; or those that one rules out, `late`.
 
     Tuples of a key must come in the order of their arrival.
@@ -53,10 +54,6 @@ class Punctuate(Spec, frozen=True, tag="punctuate"):
     @property
     def output_order(self) -> Order:
         return Order.KEPT
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _Punctuate(Operator):

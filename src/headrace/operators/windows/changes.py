@@ -18,10 +18,10 @@ from headrace.model.window import AggregateCall
 from headrace.operators.arrays import Array, Flags
 from headrace.operators.capabilities import Choose, chosen_by
 from headrace.operators.expressions.evaluate import compile_predicate, evaluate
+from headrace.operators.keyed_spec import UnorderedByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.order.held_back import Pending
 from headrace.operators.partitioning import Keys
-from headrace.operators.spec import Spec
 from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import calls_text, listed
@@ -33,7 +33,7 @@ _FRESH, _PLACE, _PART = "__fresh", "__place", "__part"
 _SWEEPS = 8
 
 
-class Changes(Spec, frozen=True, tag="changes"):
+class Changes(UnorderedByKey, frozen=True, tag="changes"):
     """The changes of `columns` of each group, over keys and calls; a group that fails `condition` has no row.
 
     A group that has had no tuple for more than `ttl` microseconds begins anew. `change` names the column that tells the
@@ -64,14 +64,6 @@ class Changes(Spec, frozen=True, tag="changes"):
         if not all(name in shown for name, _ in keys):
             return None
         return tuple(Column(shown[name], expr.type) for name, expr in keys)
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _Changes(Operator):

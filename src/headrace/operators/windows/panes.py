@@ -25,6 +25,7 @@ from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Cumulative, Landmark, Panes, Range
 from headrace.operators.capabilities import Choose
+from headrace.operators.keyed_spec import UnorderedByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys, computed_from, renamed
 from headrace.operators.spec import Order, Spec
@@ -81,7 +82,7 @@ class PartialAggregate(Spec, frozen=True, tag="partial_aggregate"):
         return Order.NONE
 
 
-class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
+class PaneAggregate(UnorderedByKey, frozen=True, tag="pane_aggregate"):
     """Results of every window that a punctuation completes, from the partials of its panes.
 
     Windows that begin before `since` are left out; of a landmark window, the panes that do.
@@ -111,14 +112,6 @@ class PaneAggregate(Spec, frozen=True, tag="pane_aggregate"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(Column(self.keys[i][0], self.keys[i][1].type) for i in positions)
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _Partial(Operator):

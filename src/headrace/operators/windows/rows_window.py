@@ -15,9 +15,9 @@ from headrace.model.window import AggregateCall, Rows
 from headrace.operators.arrays import Array
 from headrace.operators.capabilities import Choose
 from headrace.operators.expressions.evaluate import compile_expr
+from headrace.operators.keyed_spec import ByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys, renamed
-from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
@@ -28,7 +28,7 @@ _INDEX = "__index"
 _PLACE = "__place"
 
 
-class RowsAggregate(Spec, frozen=True, tag="rows_aggregate"):
+class RowsAggregate(ByKey, frozen=True, tag="rows_aggregate"):
     """Results of each complete window, by group; the input is in timestamp order."""
 
     window: Rows
@@ -46,10 +46,6 @@ class RowsAggregate(Spec, frozen=True, tag="rows_aggregate"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return renamed(tuple(self.window.by[i] for i in positions), self.keys)
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _RowsWindows(Operator):

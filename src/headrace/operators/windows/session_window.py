@@ -17,9 +17,9 @@ from headrace.model.schema import TS
 from headrace.model.time import BEGIN, END
 from headrace.model.window import AggregateCall, Session
 from headrace.operators.capabilities import Choose, chosen_by
+from headrace.operators.keyed_spec import UnorderedByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys
-from headrace.operators.spec import Spec
 from headrace.operators.state.completed import named_as, shown_as, times_of
 from headrace.operators.state.given import given_up, kept_as
 from headrace.operators.state.run_tree import RunTree
@@ -30,7 +30,7 @@ _FIRST, _LAST, _SESSION = "__first", "__last", "__session"
 _RIPE = "__ripe"
 
 
-class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
+class SessionAggregate(UnorderedByKey, frozen=True, tag="session_aggregate"):
     """Results of every session that a punctuation completes; tuples may come in any order."""
 
     window: Session
@@ -48,14 +48,6 @@ class SessionAggregate(Spec, frozen=True, tag="session_aggregate"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(Column(self.keys[i][0], self.keys[i][1].type) for i in positions)
-
-    @property
-    def order_matters(self) -> bool:
-        return False
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _Sessions(Operator):

@@ -15,9 +15,9 @@ from headrace.model.time import END
 from headrace.model.window import AggregateCall, Sliding, keeps_values
 from headrace.operators.arrays import greatest
 from headrace.operators.capabilities import Choose
+from headrace.operators.keyed_spec import ByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys, renamed
-from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.state.runs import Runs
 from headrace.operators.text import aggregation
@@ -30,7 +30,7 @@ _FIRST = "__first"
 _PIECE_ROWS = 4_096
 
 
-class SlidingAggregate(Spec, frozen=True, tag="sliding_aggregate"):
+class SlidingAggregate(ByKey, frozen=True, tag="sliding_aggregate"):
     """One result per tuple; the input is in timestamp order."""
 
     window: Sliding
@@ -49,10 +49,6 @@ class SlidingAggregate(Spec, frozen=True, tag="sliding_aggregate"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return tuple(Column(self.keys[i][0], self.keys[i][1].type) for i in positions)
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _Moving(Operator):

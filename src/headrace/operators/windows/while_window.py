@@ -13,9 +13,9 @@ from headrace.model.schema import SEQ, TS
 from headrace.model.window import AggregateCall, While
 from headrace.operators.capabilities import Choose
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
+from headrace.operators.keyed_spec import ByKey
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys, renamed
-from headrace.operators.spec import Spec
 from headrace.operators.state.hash_slots import SLOT, Slots
 from headrace.operators.text import aggregation
 from headrace.operators.windows.aggregates import Aggregates, GroupKeys
@@ -23,7 +23,7 @@ from headrace.operators.windows.aggregates import Aggregates, GroupKeys
 _HOLDS, _RUN, _FIRST, _END, _PLACE = "__holds", "__run", "__first", "__end", "__place"
 
 
-class WhileAggregate(Spec, frozen=True, tag="while_aggregate"):
+class WhileAggregate(ByKey, frozen=True, tag="while_aggregate"):
     """Results of each run with the tuple that ends it, by group; the input is in timestamp order."""
 
     window: While
@@ -41,10 +41,6 @@ class WhileAggregate(Spec, frozen=True, tag="while_aggregate"):
 
     def output_keys(self, positions: tuple[int, ...]) -> tuple[Expr, ...] | None:
         return renamed(tuple(self.window.by[i] for i in positions), self.keys)
-
-    @property
-    def hindrance(self) -> str | None:
-        return None
 
 
 class _WhileWindows(Operator):
