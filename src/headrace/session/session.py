@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 import polars as pl
 
@@ -29,14 +28,14 @@ from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, Span, pointing_at
 from headrace.hosts.host import Deployment, FrameReader, Preparable, Rescalable, Rescaled
-from headrace.hosts.local import LocalDeployment
-from headrace.hosts.spark.starting.launch import Launch, launch_of
+from headrace.hosts.spark.starting.launch import launch_of
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateStream, Describe, Explain, ExplainReplace, Select, Show, Statement
-from headrace.model.page import Page
 from headrace.model.time import SECOND, format_instant
 from headrace.session.arguments import allow_modules, check_arguments, check_callable, check_choice, named
 from headrace.session.data import Form, Rows, columns_or_rows, in_form
+from headrace.session.deploying import interval_for, make_deployment
+from headrace.session.following import PageReader, Subscriber, Waiting, follow, follow_async, row_reader, table_reader
 from headrace.session.forecast import Stated, declared_rate, forecast_together
 from headrace.session.life import Life, check_process
 from headrace.session.listings.show import COUNTS
@@ -51,24 +50,18 @@ from headrace.session.tables_alone import is_on_tables
 from headrace.session.transaction import Transaction
 from headrace.session.trial import Trial, try_stream
 from headrace.storage.format import check_format, raise_format, write_format
-from headrace.storage.location import HDFS, ObjectPath, location, resolved
+from headrace.storage.location import ObjectPath, location, resolved
 from headrace.storage.mirror import end_mirror, mirror
 from headrace.storage.object_settings import configure
 from headrace.storage.owner import Ownership
 from headrace.storage.temporary import sweep_once, temporary_checkpoint
 from headrace.worker.ingest import PAGE_TUPLES
 
-#: Seconds between the starts of micro-batches, at least; Spark alone makes dozens of requests of a store for each.
-INTERVAL, HDFS_INTERVAL, STORE_INTERVAL = 0.05, 0.5, 2.0
-#: Seconds between two looks of an iterator for results.
-_FOLLOWED_EVERY = 0.05
 _DRAINED = "this checkpoint has been drained: its streams are closed"
 _NEW_RUN = "use a new --checkpoint for a new run"
 _NOT_STARTED = "the queries of the checkpoint have not been started"
 _START = "call start() first"
-Subscriber: TypeAlias = Callable[[int, list[dict[str, Any]]], None]
 Code = TypeVar("Code", bound=Callable[..., Any])
-PageReader: TypeAlias = Callable[[int, Sequence[Page]], None]
 
 
 class Session:
@@ -135,15 +128,13 @@ class Session:
         self._ownership = Ownership(self.directory, is_private=self._temporary, take_over=take_over)
         self.catalog = Catalog()
         self.journal = Journal(self.directory / "catalog.jsonl")
-        if interval is None:
-            interval = _interval(self.directory)
-        self.deployment = _deployment(
+        self.deployment = make_deployment(
             host,
             self.directory,
             buckets,
             limit,
             page,
-            interval,
+            interval_for(self.directory) if interval is None else interval,
             is_temporary=self._temporary,
             launch=launch,
             restart=restart,
@@ -289,61 +280,29 @@ class Session:
 
         An error that it raises is logged and counted; the query and its other readers go on.
         """
-
-        def pass_on(batch: int, pages: Sequence[Page]) -> None:
-            take(batch, [row for page in pages for row in page.visible().iter_rows(named=True)])
-
-        self._subscribe(query, take, pass_on)
+        self._subscribe(query, take, row_reader(take))
 
     def for_each_batch(self, query: str, function: Callable[[pl.DataFrame, int], Any]) -> None:
         """Call `function(table, batch)` with the results of each micro-batch of a query that has any, as Spark does.
 
         It is called from a background thread; errors are treated as those of `subscribe`.
         """
-
-        def pass_on(batch: int, pages: Sequence[Page]) -> None:
-            if any(map(len, pages)):
-                function(pl.concat([page.visible() for page in pages]), batch)
-
-        self._subscribe(query, function, pass_on)
+        self._subscribe(query, function, table_reader(function))
 
     def follow(self, query: str, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """Return the results of a query as they come, from now on, until the queries end or the seconds have passed.
 
         On the local host micro-batches run while the iterator waits.
         """
-        return self._follow(self._waiting(query), timeout)
+        return follow(self._waiting(query), self.wait, timeout)
 
     def follow_async(self, query: str, timeout: float | None = None) -> AsyncIterator[dict[str, Any]]:
         """Return the same for `async for`; the loop goes on meanwhile."""
-        return self._follow_async(self._waiting(query), timeout)
+        return follow_async(self._waiting(query), self.wait, timeout)
 
-    def _follow(self, waiting: deque[list[dict[str, Any]]], timeout: float | None) -> Iterator[dict[str, Any]]:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        is_over = False
-        while True:
-            while waiting:
-                yield from waiting.popleft()
-            if is_over or (deadline is not None and time.monotonic() >= deadline):
-                return
-            is_over = self.wait(_FOLLOWED_EVERY)
-
-    async def _follow_async(
-        self, waiting: deque[list[dict[str, Any]]], timeout: float | None
-    ) -> AsyncIterator[dict[str, Any]]:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        is_over = False
-        while True:
-            while waiting:
-                for row in waiting.popleft():
-                    yield row
-            if is_over or (deadline is not None and time.monotonic() >= deadline):
-                return
-            is_over = await asyncio.to_thread(self.wait, _FOLLOWED_EVERY)
-
-    def _waiting(self, query: str) -> deque[list[dict[str, Any]]]:
+    def _waiting(self, query: str) -> Waiting:
         """Return the results of micro-batches that nobody has taken yet."""
-        waiting: deque[list[dict[str, Any]]] = deque()
+        waiting: Waiting = deque()
         self._query_named(query)  # one that is created later would be waited for in vain if its name is wrong
         self.subscribe(query, lambda _, rows: waiting.append(rows))
         return waiting
@@ -643,44 +602,6 @@ class Session:
             self.deployment.send(*transaction.commands)
         if transaction.entries:
             self.journal.settle([*self.catalog])
-
-
-def _interval(checkpoint: Path) -> float:
-    """Return the seconds between the starts of micro-batches that suit the place of a checkpoint."""
-    if not isinstance(checkpoint, ObjectPath):
-        return INTERVAL
-    return HDFS_INTERVAL if checkpoint.scheme == HDFS else STORE_INTERVAL
-
-
-def _deployment(
-    host: str | Callable[[Path], Deployment],
-    directory: Path,
-    buckets: int | None,
-    limit: int,
-    page: int,
-    interval: float,
-    *,
-    is_temporary: bool,
-    launch: Launch,
-    restart: bool,
-    live: bool,
-) -> Deployment:
-    if callable(host):
-        return host(directory)
-    if host == "local":
-        return LocalDeployment(directory, buckets=buckets, limit=limit, page=page, live=live)
-    from headrace.hosts.spark.host import SparkDeployment  # here, so that all else works without Java and Spark
-
-    return SparkDeployment(
-        directory,
-        buckets=buckets,
-        limit=limit,
-        page=page,
-        interval=interval,
-        is_temporary=is_temporary,
-        launch=launch,
-        restart=restart,
-    )
 
 
 @contextmanager
