@@ -19,7 +19,7 @@ from headrace.language.syntax.statements import CreateQuery, Insert
 from headrace.model.changelog import CHANGE
 from headrace.model.expressions.text import format_name
 from headrace.model.schema import Field, Schema
-from headrace.model.types import Type, common_type
+from headrace.model.types import DecimalType, Type, common_type
 from headrace.session.compile import plan_select
 from headrace.session.tables_alone import is_on_tables
 
@@ -104,7 +104,8 @@ def _targets(statement: Insert, sink: Sink, schema: Schema) -> tuple[Field, ...]
             hint=f"the columns are {', '.join(field.name for field in targets)}{changes}",
         )
     for field, target in zip(schema, targets, strict=True):
-        if field.type is not Type.NULL and common_type(field.type, target.type) != target.type:
+        is_rounded = field.type.is_numeric and isinstance(target.type, DecimalType)
+        if field.type is not Type.NULL and not is_rounded and common_type(field.type, target.type) != target.type:
             raise TypeFault(
                 f"column {target.name!r} of {sink.name} is {target.type.value}, but SELECT gives "
                 f"{field.name} {field.type.value}",
