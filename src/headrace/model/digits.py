@@ -75,6 +75,11 @@ def digits_of(value: Decimal, scale: int) -> int:
     return int(value.scaleb(scale, _EXACT))
 
 
+def with_point(digits: int, scale: int) -> Decimal:
+    """Return the number whose digits these are."""
+    return Decimal(digits).scaleb(-scale, _EXACT)
+
+
 def largest(digits: pl.Series) -> int:
     """Return the greatest number without its sign."""
     low, high = digits.min(), digits.max()

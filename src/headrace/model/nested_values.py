@@ -8,17 +8,29 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from headrace.model.digits import from_integers, parsed
+from headrace.model.digits import parsed, with_point
 from headrace.model.time import parse_instant, parse_interval
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (TIMESTAMP is kept without zone)
 _TICK = datetime.timedelta(microseconds=1)
+#: Python refuses to read integers with more than 4,300 digits.
+_MOST_DIGITS = 4000
+_BEYOND = object()
 _LIMITS = {Type.INT: 2**31, Type.BIGINT: 2**63}
+
+
+def read_json(text: str) -> Any:
+    """Read JSON with exact numbers; ValueError or RecursionError if it is none.
+
+    A number beyond what Python reads fits no type. It does not matter where nobody asks for it.
+    """
+    return json.loads(text, parse_float=_real, parse_int=_whole)
 
 
 def shaped(value: Any, type_: DataType) -> Any:
@@ -81,9 +93,8 @@ def _key_text(name: Any, type_: DataType) -> str:
 def _decimal(value: Any, type_: DecimalType) -> Decimal:
     if isinstance(value, int | float | str | Decimal) and not isinstance(value, bool):
         digits = parsed(value if isinstance(value, float) else str(value), type_.scale)
-        (fitting,) = from_integers([digits], type_).to_list()
-        if isinstance(fitting, Decimal):
-            return fitting
+        if digits is not None and abs(digits) < 10**type_.precision:
+            return with_point(digits, type_.scale)
     raise ValueError(f"{_shown(value)} is not a {type_.value}")
 
 
@@ -127,6 +138,17 @@ def _plain(value: Any, type_: Type) -> Any:
             return _span(value)
         case _:
             raise ValueError(f"{_shown(value)} is not {'an' if type_.value[0] in 'AEIOU' else 'a'} {type_.value}")
+
+
+def _real(text: str) -> Any:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        return _BEYOND
+
+
+def _whole(text: str) -> Any:
+    return int(text) if len(text) <= _MOST_DIGITS else _BEYOND
 
 
 def _span(microseconds: int) -> datetime.timedelta:

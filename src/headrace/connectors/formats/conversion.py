@@ -7,9 +7,7 @@ without) or whole microseconds since 1970, durations such as '500 ms' or whole m
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -25,7 +23,7 @@ from headrace.model.digits import (
     to_floats,
     to_integers,
 )
-from headrace.model.nested_values import shaped
+from headrace.model.nested_values import read_json, shaped
 from headrace.model.schema import Schema
 from headrace.model.time import parse_duration, parse_instant
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type, is_nested
@@ -186,7 +184,7 @@ def _has_shape(dtype: pl.DataType, to: DataType) -> bool:
 
 def _from_json(text: str | None, to: DataType) -> Any:
     try:
-        return None if text is None else _shaped(json.loads(text, parse_float=Decimal), to)
+        return None if text is None else _shaped(read_json(text), to)
     except (ValueError, RecursionError):
         return None
 

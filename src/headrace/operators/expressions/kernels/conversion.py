@@ -89,8 +89,9 @@ def _to_string(x: pl.Expr, source: DataType) -> pl.Expr:
 
 def print_float(value: float) -> str:
     """Write one number as Java does."""
-    text: str = _print_floats(pl.Series([value], dtype=pl.Float64)).item()
-    return text
+    if 1e-3 <= abs(value) < 1e7 or value == 0.0:
+        return repr(value)
+    return "NaN" if value != value else _scientific(repr(value))
 
 
 def _print_floats(values: pl.Series) -> pl.Series:

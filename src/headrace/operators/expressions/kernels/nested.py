@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import datetime
-import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
+from headrace.model.json_columns import columns_of, decode_all, kind_of, series_of
 from headrace.model.limits import SEQUENCE
-from headrace.model.nested_values import json_of, shaped
+from headrace.model.nested_values import json_of, read_json, shaped
 from headrace.model.time import DAY
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type, is_nested
 from headrace.operators.expressions.kernels.arguments import Arguments, Kernel, Rows, rows
 
 _EPOCH = datetime.datetime(1970, 1, 1)  # noqa: DTZ001  (TIMESTAMP is kept without zone)
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
+#: So many texts are read at a time: few enough for the caches of a processor.
+_PART = 2048
 
 
 def _field(args: Arguments) -> pl.Expr:
@@ -256,22 +260,52 @@ def _known(value: Any, type_: DataType) -> Any:
 
 def _from_json(args: Arguments) -> pl.Expr:
     type_ = args.call.type
+    return args.compiled[0].map_batches(
+        lambda texts: parse_all(texts, type_), return_dtype=type_.polars, is_elementwise=True
+    )
 
-    def apply(texts: pl.Series) -> pl.Series:
-        values = [None if text is None else parse_json(text, type_) for text in texts.to_list()]
-        return pl.Series(values, dtype=type_.polars)
 
-    return args.compiled[0].map_batches(apply, return_dtype=type_.polars, is_elementwise=True)
+def parse_all(texts: pl.Series, type_: DataType) -> pl.Series:
+    """Read JSON texts as values of a type, those that are unusual or do not fit one by one."""
+    parts = [_parsed(texts[start : start + _PART], type_) for start in range(0, max(len(texts), 1), _PART)]
+    return pl.concat(parts)
+
+
+def _parsed(texts: pl.Series, type_: DataType) -> pl.Series:
+    decode, columns, held = _decoder(type_).decode, columns_of(type_), texts.to_list()
+
+    def decoded(text: str | None) -> Any:
+        if text is None:
+            return None
+        value = decode(text)
+        if value is None:
+            raise ValueError("NULL is not what a text with null gives")
+        return value
+
+    refused = decode_all(held, decoded, columns.add, None)
+    series, wrong = series_of(columns)
+    rest = sorted({*refused, *wrong.tolist()})
+    if not rest:
+        return series
+    single = [None if (text := held[place]) is None else parse_json(text, type_) for place in rest]
+    order = np.arange(len(held))
+    order[rest] = len(held) + np.arange(len(rest))
+    return pl.concat([series, pl.Series(single, dtype=type_.polars)]).gather(order)
+
+
+@lru_cache(maxsize=64)
+def _decoder(type_: DataType) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind_of(type_))
 
 
 def parse_json(text: str, type_: DataType) -> Any:
     """Read a JSON text as a value of a type; what does not fit is NULL, as in Spark."""
+    nothing = dict.fromkeys(name for name, _ in type_.fields) if isinstance(type_, StructType) else None
     try:
-        value = json.loads(text, parse_float=Decimal)
+        value = _fitting(read_json(text), type_)
     except (ValueError, RecursionError):
-        value = {} if text.strip() else None
-        return _fitting(value, type_) if isinstance(type_, StructType) else None
-    return _fitting({} if isinstance(type_, StructType) and not isinstance(value, dict) else value, type_)
+        return nothing if text.strip() else None
+    return nothing if value is None else value
 
 
 def _fitting(value: Any, type_: DataType) -> Any:
@@ -288,7 +322,10 @@ def _fitting(value: Any, type_: DataType) -> Any:
             entries = shaped(dict.fromkeys(value), MapType(key, Type.NULL))
             return {name: _fitting(item, kind) for name, item in zip(entries, value.values(), strict=True)}
         case Type.STRING if value is not None and not isinstance(value, str):
-            return _ENCODER.encode(value).decode()
+            try:
+                return _ENCODER.encode(value).decode()
+            except TypeError:  # a number beyond what Python reads
+                return None
         case Type.FLOAT | Type.DOUBLE if isinstance(value, Decimal):
             return float(value)
         case _:
