@@ -17,7 +17,7 @@ _EXACT = Context(prec=1100)
 #: Integers up to here, and powers of ten up to 22, are exact as DOUBLE: their quotient is the nearest DOUBLE.
 _EXACT_DOUBLE, _EXACT_POWER = 2**53, 22
 #: Numbers as people write them, which the library reads exactly if it need not round.
-_PLAIN = r"^[+-]?(\d+(\.\d{0,%d})?|\.\d{1,%d})$"
+_PLAIN = r"^[+-]?([0-9]+(\.[0-9]{0,%d})?|\.[0-9]{1,%d})$"
 
 
 def to_column(digits: pl.Series, type_: DecimalType) -> pl.Series:

@@ -7,7 +7,6 @@ these records are read one by one, which also says what is wrong with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any
@@ -21,16 +20,19 @@ from headrace.connectors.formats.conversion import reason
 from headrace.model.json_columns import (
     Positions,
     columns_of,
+    decimal_texts,
     decode_all,
     kind_of,
     record_of,
     series_of,
     usual_instants,
 )
-from headrace.model.schema import Schema
+from headrace.model.schema import Field, Schema
 from headrace.model.types import DataType, DecimalType, Type, is_nested
 
 MOMENTS = (Type.TIMESTAMP, Type.INTERVAL)
+#: So many characters of what is no DECIMAL are shown.
+_SHOWN = 60
 _INTEGER = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _PLAIN: dict[DataType, Any] = {
     Type.BOOLEAN: bool,
@@ -91,14 +93,16 @@ class _Texts:
                 instants = None  # some are numbers
             if instants is not None:
                 return _from_arrow(instants)
-        if self._type in MOMENTS or isinstance(self._type, DecimalType):
+        if isinstance(self._type, DecimalType):
+            return decimal_texts(values)
+        if self._type in MOMENTS:
             values = [None if value is None else str(value) for value in values]
         return pl.Series(values, dtype=raw_type(self._type))
 
 
 def record_reader(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
     """Return what reads one record; it raises ValueError or MsgspecError if the record is bad."""
-    texts = [field.type in MOMENTS or isinstance(field.type, DecimalType) for field in schema]
+    moments = [field.type in MOMENTS for field in schema]
     decoder = _decoder(tuple((field.name, _loose_kind(field.type)) for field in schema))
 
     def record(line: bytes) -> tuple[Any, ...]:
@@ -111,8 +115,8 @@ def record_reader(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
             if field.type.is_integer and value is not None and not -(2**63) <= value < 2**63:
                 raise ValueError(reason(value, field.name, field.type))
         return tuple(
-            _raw_text(v) if isinstance(v, msgspec.Raw) else str(v) if text and v is not None else v
-            for v, text in zip(values, texts, strict=True)
+            _raw_text(v, field) if isinstance(v, msgspec.Raw) else str(v) if is_moment and v is not None else v
+            for v, field, is_moment in zip(values, schema, moments, strict=True)
         )
 
     return record
@@ -133,9 +137,7 @@ def _kind(type_: DataType) -> Any:
 
 def _loose_kind(type_: DataType) -> Any:
     """Return what a value is in JSON; a DECIMAL is a number, or a text so that its digits are safe."""
-    if is_nested(type_):
-        return msgspec.Raw
-    return (Decimal if isinstance(type_, DecimalType) else _PLAIN.get(type_, str)) | None
+    return _PLAIN.get(type_, str) | None if isinstance(type_, Type) else msgspec.Raw
 
 
 @lru_cache(maxsize=256)
@@ -143,10 +145,16 @@ def _decoder(kinds: tuple[tuple[str, Any], ...]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(record_of(kinds))
 
 
-def _raw_text(value: msgspec.Raw) -> str | None:
-    """Return the JSON text of a nested value, which is read later; None for null and for what is missing."""
+def _raw_text(value: msgspec.Raw, field: Field) -> str | None:
+    """Return the text of a nested value, or of a DECIMAL, which is read later; None for null and what is missing."""
     text = bytes(value).decode()
-    return None if text in ("", "null") else text
+    if text in ("", "null"):
+        return None
+    if not isinstance(field.type, DecimalType) or text[0] in "-0123456789":
+        return text
+    if text[0] != '"':
+        raise ValueError(reason(text[:_SHOWN], field.name, field.type))
+    return msgspec.json.decode(text, type=str)
 
 
 def _from_arrow(array: pa.Array) -> pl.Series:

@@ -68,7 +68,9 @@ def fitting(type_: DataType) -> SearchStrategy[str]:
             names = st.sampled_from(TIMES if key is Type.DATE else keys)
             return st.lists(st.tuples(names, values(of)), max_size=3).flatmap(objects)
         case DecimalType():
-            return st.sampled_from([*NUMBERS, '"2.50"', '"-7"', '" 1e2"', '"x"'])
+            return st.sampled_from(
+                [*NUMBERS, *NUMBERS, '"2.50"', '"-7"', '" 1e2"', '"x"', '"1_0"', '"\u0661"', '"\\u0031"']
+            )
         case Type.BOOLEAN:
             return st.sampled_from(["true", "false"])
         case Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:

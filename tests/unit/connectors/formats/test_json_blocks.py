@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -127,3 +129,15 @@ def test_a_number_beyond_double_is_bad_whatever_stands_beside_it() -> None:
             parse(lines_of(chosen), Schema.of(a=Type.DOUBLE), Json()), singly(chosen, Schema.of(a=Type.DOUBLE), Json())
         )
     assert [line for line, _ in parse(lines_of(records), Schema.of(a=Type.DOUBLE), Json()).bad] == [0]
+
+
+@pytest.mark.parametrize("type_", [DecimalType(8, 2), ArrayType(DecimalType(8, 2))], ids=lambda type_: type_.value)
+def test_a_decimal_is_what_the_text_has(type_: DataType) -> None:
+    written = [b"1.005", b'"2.5"', b"1e3", b"null", b'"1_000"', b"true", b'"x"', b"[1]", b"1e9"]
+    bare = isinstance(type_, DecimalType)
+    records = [b'{"p": %s}' % (value if bare else b"[%s]" % value) for value in written]
+    parsed = parse(lines_of(records), Schema.of(p=type_), Json())
+    assert [line for line, _ in parsed.bad] == [4, 5, 6, 7, 8]
+    assert all("is not a DECIMAL(8,2)" in why or f"is not an {type_.value}" in why for _, why in parsed.bad)
+    values = [Decimal("1.01"), Decimal("2.50"), Decimal("1000.00"), None]
+    assert parsed.rows["p"].to_list() == (values if bare else [[value] for value in values])
