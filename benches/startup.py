@@ -1,7 +1,8 @@
 """A small job from the shell, from the first keystroke to the prompt: `headrace run --once` beside a PySpark script.
 
 Both read 1,000 rows of CSV, sum by key and minute, write the sums and end. They run in turns, so that a busy moment of
-the machine meets both. Where the time of ours goes is told by `benches.parts.timed_run`.
+the machine meets both. Where the time of ours goes is told by `benches.parts.timed_run`, and where that of a program
+goes from `Session()` to the first result, on Spark and on the local host, by `benches.parts.timed_session`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from benches.parts.timed_run import MARK
+from benches.parts.moments import MARK
 
 ROWS, KEYS = 1_000, 7
 #: At most so many times as long as plain Spark.
 TARGET = 1.2
+_HOSTS = ("spark", "local")
 _SCRIPT = """
 CREATE STREAM bids (at TIMESTAMP, item INT, price INT) TIMESTAMP BY at FROM FILES (path '{data}', format 'csv');
 CREATE QUERY sums AS SELECT item, sum(price) AS s, window_end FROM bids [RANGE 1 MINUTE SLIDE 1 MINUTE] GROUP BY item
@@ -33,7 +35,7 @@ CREATE QUERY sums AS SELECT item, sum(price) AS s, window_end FROM bids [RANGE 1
 
 def main(quick: bool = False) -> dict[str, Any]:
     """Run both three times (seven, if not quick), and report medians of the whole time."""
-    runs: dict[str, list[Took]] = {"ours": [], "spark": []}
+    runs: dict[str, list[Took]] = {"ours": [], "spark": [], **{host: [] for host in _HOSTS}}
     for _ in range(3 if quick else 7):
         with tempfile.TemporaryDirectory(prefix="headrace-startup-") as name:
             folder = Path(name)
@@ -41,12 +43,11 @@ def main(quick: bool = False) -> dict[str, Any]:
             runs["ours"].append(ours(folder))
             runs["spark"].append(timed([sys.executable, "-m", "benches.parts.small_job", name]))
             compare(folder)
-    rows = [_row("whole time", runs)]
-    parts = {what: statistics.median(took.parts[what] for took in runs["ours"]) for what in runs["ours"][0].parts}
-    before = 0.0
-    for what, at in sorted(parts.items(), key=lambda part: part[1]):
-        rows.append({"case": f"until {what}", "ours": at - before, "peers": {}, "unit": "s"})
-        before = at
+            for host in _HOSTS:
+                runs[host].append(timed([sys.executable, "-m", "benches.parts.timed_session", host]))
+    rows = [_row("whole time", runs), *_parts("", runs["ours"])]
+    for host in _HOSTS:
+        rows += _parts(f"a session, {host}: ", runs[host])
     ratio = 1 / rows[0]["ratio"]
     return {
         "bench": "startup",
@@ -55,7 +56,7 @@ def main(quick: bool = False) -> dict[str, Any]:
         "rows": rows,
         "notes": [
             f"ours takes {ratio:.2f} times as long as plain Spark; medians of {len(runs['ours'])} runs in turns",
-            "the rows below the first are the parts of our time, one after the other",
+            "the rows below the first are the parts of our time, one after the other; those of a session begin anew",
         ],
     }
 
@@ -66,6 +67,16 @@ class Took:
 
     seconds: float
     parts: dict[str, float]
+
+
+def _parts(begin: str, runs: list[Took]) -> list[dict[str, Any]]:
+    """Return the parts of some runs, one after the other."""
+    ends = {what: statistics.median(took.parts[what] for took in runs) for what in runs[0].parts}
+    rows, before = [], 0.0
+    for what, at in sorted(ends.items(), key=lambda part: part[1]):
+        rows.append({"case": f"{begin}until {what}", "ours": at - before, "peers": {}, "unit": "s"})
+        before = at
+    return rows
 
 
 def _row(case: str, runs: dict[str, list[Took]]) -> dict[str, Any]:
