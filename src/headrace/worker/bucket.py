@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
-import polars as pl
 
-from headrace.catalog.definitions import PARTIAL
 from headrace.commands import settings
 from headrace.commands.command import (
     Command,
@@ -55,7 +53,6 @@ from headrace.model.action import RaiseEvent
 from headrace.model.page import Page, Punctuation
 from headrace.model.parcels import Moved
 from headrace.model.patterns.feedback import Feedback, Intent
-from headrace.model.patterns.pattern import matches
 from headrace.model.stint import Stint
 from headrace.model.streams import exchange_of, is_exchange_stream
 from headrace.model.time import BEGIN, END, SECOND
@@ -64,12 +61,13 @@ from headrace.operators.feedback.reach import REACHES
 from headrace.operators.multijoin.seen import BoxSeen
 from headrace.operators.specs import Exchange, Receive
 from headrace.worker.chunk_cache import ChunkCache
-from headrace.worker.demands import exchanges_before, given_to, is_lost, name_of, steps, unneeded_for
+from headrace.worker.early_results import answer, early_results, rows_of
 from headrace.worker.in_step import Steps
 from headrace.worker.inbox import Inbox
 from headrace.worker.moving import Moves, give, take_in
 from headrace.worker.saved_state import VERSION, Extra, SavedState, Store
-from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage, Wait, decode_page, encode
+from headrace.worker.waits import timed_streams, waits
+from headrace.worker.wire import BucketNote, GuardSeen, Kind, Report, Row, Stage, decode_page, encode
 
 _running = msgspec.json.Decoder(Running)
 #: Commands and settings for which the graph need not be deployed again.
@@ -182,8 +180,8 @@ class Bucket:
         asked = self._work(inbox, is_moving=is_moving)
         self._release(commands)
         building = self.engine.advance_trees()
-        answers, demands = self._answers(commands)
-        early = self._early()
+        answers, demands = answer(commands, self.number, self.engine, self.running.queries, list(self._receives))
+        early = early_results(self.engine, self.running.queries)
         given: list[Moved] = []
         if is_moving:
             changes = allotments, self.running.allotments
@@ -419,84 +417,7 @@ class Bucket:
             if staged is not None:
                 yield from staged
             else:
-                yield from self._rows(Kind.RESULT, name, pages)
-
-    def _answers(self, commands: Sequence[Command]) -> tuple[list[Row], list[SendFeedback]]:
-        """Return results that readers demand before they are final, and the demands that need another micro-batch."""
-        answers: list[Row] = []
-        unanswered: list[SendFeedback] = []
-        for command in commands:
-            if isinstance(command, SendFeedback) and command.feedback.intent is Intent.DEMANDED:
-                rows, is_complete = self._answer(command)
-                answers += rows
-                if not is_complete:
-                    step = 0 if is_lost(command, list(self._receives)) else command.step + 1
-                    unanswered.append(msgspec.structs.replace(command, step=step, sent=()))
-        return answers, unanswered
-
-    def _answer(self, demand: SendFeedback) -> tuple[list[Row], bool]:
-        """Return what a query would still deliver if its streams ended now, or what it sends by exchanges for that."""
-        own = [
-            query for query in self.running.queries if query.query == demand.query and self.engine.runs(query.output)
-        ]
-        exchanges = {query.output: exchanges_before(self.engine.graph, query.output) for query in own}
-        is_last = demand.step >= max(map(steps, exchanges.values()), default=0)
-        is_last = is_last and not is_lost(demand, list(self._receives))
-        given = given_to(self.number, demand)
-        wanted = demand.feedback.pattern
-        rows: list[Row] = []
-        for query in own:
-            unneeded = unneeded_for(query, wanted)
-            if is_last:
-                pages = self.engine.results_now(query.output, unneeded[query.output], given)
-                pages = [Page(page.rows.filter(matches(wanted, page.rows))) for page in pages]
-                rows += self._rows(Kind.PARTIAL, str(demand.demand), [page for page in pages if len(page)])
-                continue
-            for exchange in (name for name, level in exchanges[query.output].items() if level <= demand.step):
-                pages = self.engine.results_now(exchange, unneeded.get(exchange, ()), given)
-                rows += self._rows(Kind.DEMANDED, name_of(demand.demand, exchange), pages)
-        return rows, is_last
-
-    def _early(self) -> dict[VertexId, list[Page]]:
-        """Return results that operators demanded in this micro-batch before they are final, flagged as partial."""
-        early: dict[VertexId, list[Page]] = {}
-        for query in self.running.queries:
-            if PARTIAL in query.schema.names and self.engine.runs(query.output):
-                pages = self.engine.demanded_now(query.output)
-                flagged = [Page(page.rows.with_columns(pl.lit(True).alias(PARTIAL))) for page in pages]
-                early |= {query.output: flagged} if flagged else {}
-        self.engine.forget_demands()
-        return early
-
-    def _rows(self, kind: Kind, name: VertexId, pages: Sequence[Page]) -> Iterator[Row]:
-        for index, page in enumerate(pages):
-            yield Row(self.number, kind, name, index, len(page), page.encode())
-
-    def _waits(self) -> list[Wait]:
-        """Return what waits for time: for each set of streams the least bound that would release something."""
-        least: dict[tuple[str, ...], int] = {}
-        for sources, bound in self.engine.waits():
-            streams = tuple(sorted({stream for name in sources for stream in self._receives[name].streams}))
-            least[streams] = min(bound, least.get(streams, bound))
-        return [Wait(bound, streams) for streams, bound in least.items()] + [
-            Wait(query.stint.end, tuple(stream.name for stream in query.streams), anyhow=query.ends_by_clock)
-            for query in self.running.queries
-            if query.stint is not None and query.stint.end < END
-        ]
-
-    def _timed_streams(self, clocks: Mapping[str, int]) -> dict[str, int]:
-        """Return the bounds of streams of queries that stop at a time, of those that have one."""
-        timed = [
-            query
-            for query in self.running.known
-            if query.activation.schedule is not None or (query.stint is not None and query.stint.end < END)
-        ]
-        return {
-            stream.name: max(self.bounds.get(stream.name, BEGIN), clocks.get(stream.name, BEGIN))
-            for query in timed
-            for stream in query.streams
-            if stream.name in self.bounds or stream.name in clocks
-        }
+                yield from rows_of(self.number, Kind.RESULT, name, pages)
 
     def _save(self, batch: int, store: Store, *, queries_changed: bool) -> None:
         extra = Extra(bounds=self.bounds, time=self.time, engine=self.engine.remembered())
@@ -529,12 +450,12 @@ class Bucket:
             bounds=observed.bounds,
             vertices=observed.vertices,
             tasks=[control.counts for control in inbox.controls if control.counts is not None],
-            waits=self._waits(),
+            waits=waits(self.engine, self.running.queries, self._receives),
             asked=asked,
             purged=observed.purged,
             noticed=noticed,
             begun=[early.stint for early in self.running.early if early.stint is not None],
-            reached=self._timed_streams(inbox.clocks()),
+            reached=timed_streams(self.running.known, self.bounds, inbox.clocks()),
             state_bytes=sum(sizes.values()),
             chunks=len(self._saved),
             restored=self.restored,
