@@ -7,9 +7,10 @@ only what is wrong each time is a problem.
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from headrace.catalog.definitions import Connector
-from headrace.catalog.journal import Journal
+from headrace.catalog.journal import Entry, Journal
 from headrace.commands.command import AddQuery
 from headrace.commands.log import CommandLog
 from headrace.commands.running import Running
@@ -47,6 +48,10 @@ from headrace.storage.storage import OBJECTS
 _SPOOLED = ("MEMORY", "SPARK", "RAISED", "FAILURES", "SYSTEM")
 #: How often to look at what is wrong in a checkpoint that is in use.
 _LOOKS = 3
+#: What a SELECT without a name is called, which is in no catalog.
+_UNDEFINED = re.compile(r"select_[0-9a-f]{8}(_\d+)?")
+#: So many definitions that are lost are named.
+_NAMED = 5
 _CRC_HEADER = b"crc\0"
 _T = TypeVar("_T")
 
@@ -116,12 +121,14 @@ class _Look:
         number = self._try(lambda: format_of(self.directory))
         if number is not None and not can_be_read(number):
             self.problems.append(f"it has format {number}, and this version of Headrace reads format {FORMAT}")
-        entries = self._try(Journal(self.directory / "catalog.jsonl").read) or []
+        entries = self._try(Journal(self.directory / "catalog.jsonl").read)
         log = CommandLog(self.directory / "commands")
         known = self._try(log.count)
         commands = 0 if known is None else known
         running = self._try(lambda: log.running(commands, Running())) if known else None
         running = running or Running()
+        if entries is not None:
+            self._check_definitions(entries, running)
         progress = self._try(lambda: read_progress(self.directory), self.directory / "progress.json")
         host, committed, repeated, start, offset = self._offsets()
         if host == "spark":
@@ -140,7 +147,7 @@ class _Look:
             owner=None if owner is None else str(owner),
             in_use=in_use,
             changed=changed,
-            definitions=len({entry.definition.name for entry in entries if entry.definition is not None}),
+            definitions=len({entry.definition.name for entry in entries or () if entry.definition is not None}),
             queries=tuple(_states(running)),
             draining=running.draining,
             ended=progress is not None and progress.ended,
@@ -165,6 +172,19 @@ class _Look:
         except (ValueError, zipfile.BadZipFile) as error:
             self.problems.append(str(error) if path is None else f"{path} is damaged: {error}")
         return None
+
+    def _check_definitions(self, entries: Sequence[Entry], running: Running) -> None:
+        """Find queries and rules that run without a definition: it is written before the command that adds them."""
+        defined = {entry.definition.name.lower() for entry in entries if entry.definition is not None}
+        kept = [query.query for query in running.known if not _UNDEFINED.fullmatch(query.query)]
+        lost = [name for name in kept if name.lower() not in defined]
+        if lost:
+            named = ", ".join(lost[:_NAMED]) + (", ..." if len(lost) > _NAMED else "")
+            self.problems.append(
+                f"{self.directory / 'catalog.jsonl'} is missing, or older than the command log: it does not define "
+                f"{named}. Queries go on without it, but their streams and tables are unknown: restore it from a copy, "
+                "or run the statements that created them again"
+            )
 
     def _check_numbers(self, commands: int) -> None:
         """Find files of commands behind a gap."""

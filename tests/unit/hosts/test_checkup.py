@@ -156,6 +156,20 @@ def test_offsets_that_do_not_fit_the_rest_are_problems(on_spark: Path) -> None:
     assert any("planned micro-batch 1 and committed 5" in problem for problem in check_up(on_spark).problems)
 
 
+@pytest.mark.parametrize("lost", ["all", "a part"])
+def test_a_catalog_that_does_not_define_what_runs_is_a_problem(state: Path, lost: str) -> None:
+    catalog = state / "catalog.jsonl"
+    lines = catalog.read_text().splitlines(keepends=True)
+    if lost == "all":
+        catalog.unlink()
+    else:
+        catalog.write_text("".join(line for line in lines if '"rows"' not in line))
+    problem = one(check_up(state))
+    assert "does not define rows" in problem
+    assert ("sums" in problem) is (lost == "all")
+    assert CliRunner().invoke(app, ["check", "--checkpoint", str(state)]).exit_code == 1
+
+
 def test_lost_numbers_of_buckets_are_a_problem(on_spark: Path) -> None:
     (on_spark / "buckets.json").unlink()
     assert "buckets.json is missing" in one(check_up(on_spark))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import subprocess
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,6 +38,8 @@ from headrace.storage.location import location, resolved
 
 #: Where a server keeps its state if nothing else is said.
 STATE = Path("headrace-state")
+#: The script that builds the console, if it is not there yet; the launcher sets it.
+CONSOLE = "HEADRACE_CONSOLE"
 EXAMPLES = examples(
     ("an empty deployment in ./headrace-state; the page opens at the printed address", "serve"),
     ("the queries of a file; the same command continues after a stop or a crash",
@@ -131,6 +136,7 @@ def serve(
             Startup(text, most),
         )
         service.own()
+        build_console()
         options = Options(
             host=address.host,
             port=address.port,
@@ -165,6 +171,16 @@ def serve(
             server.stop()
             server.release()
     err.print("stopped" if demo else "stopped; run the same command again to continue from here")
+
+
+def build_console() -> None:
+    """Build the web console if the launcher says how; where that cannot be done, a page without script is served."""
+    builder = os.environ.pop(CONSOLE, None)
+    if builder is None:
+        return
+    err.print("building the web console, once (about half a minute)")
+    if subprocess.run([sys.executable, builder], check=False).returncode:
+        err.print("the plain page is served instead")
 
 
 def _demo() -> str:
