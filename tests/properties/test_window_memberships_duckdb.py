@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import duckdb
 import pytest
@@ -24,7 +25,7 @@ TESTS = (
 WINDOWS = {"TUMBLE": (10, 10), "HOP": (5, 10)}
 
 
-def rows(seed: int) -> list[dict[str, object]]:
+def rows(seed: int) -> list[dict[str, Any]]:
     chance = random.Random(seed)
     return [
         {

@@ -56,6 +56,8 @@ _NAMES = parser.Parser.ID_VAR_TOKENS - {TokenType.ALL, TokenType.DISTINCT} | {To
 _EMITS = (("EMIT", "CHANGES"), ("EMIT", "FINAL"), ("EMIT", "ON", "WINDOW", "CLOSE"))
 #: Keywords that are functions before a parenthesis.
 _CALLED = (TokenType.WINDOW, TokenType.SESSION, TokenType.STRUCT, TokenType.MAP, TokenType.ARRAY)
+#: A hint of Flink that changes what a table reads; others change no result.
+_OPTIONS = re.compile(r"/\*\+\s*OPTIONS\b", re.IGNORECASE)
 #: How the second item of a JOIN may follow the first.
 _MODES = ("RECENT", "CHRONICLE")
 #: How a JOIN may speak to those before it, and what may stand between that and JOIN.
@@ -427,7 +429,21 @@ def tokenize(text: str) -> list[Token]:
     for token in cut:
         if token.token_type is TokenType.IDENTIFIER or token.token_type is TokenType.VAR:
             _check_name(token)
+    _check_hints(cut, text)
     return cut
+
+
+def _check_hints(tokens_: Sequence[Token], text: str) -> None:
+    """Refuse a hint of Flink that says what is read; others are comments."""
+    starts = [*(token.start for token in tokens_[1:]), len(text)]
+    for token, following in zip(tokens_, starts, strict=False):
+        hint = _OPTIONS.search(text, token.end + 1, following)
+        if hint is not None:
+            raise NotSupported(
+                "the hint OPTIONS is not supported",
+                span=Span(hint.start(), hint.end()),
+                hint="write the options where the stream is created: FROM KAFKA (..., start 'latest')",
+            )
 
 
 def _check_name(token: Token) -> None:
@@ -445,6 +461,7 @@ def _check_name(token: Token) -> None:
 def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
     """Parse the tokens of one SELECT."""
     tokens_, emit = _without_emit(tokens_)
+    _check_braces(tokens_)
     trees = _run(tokens_, lambda parser_: parser_.parse(_named_functions(tokens_), text))
     if not isinstance(trees[0], exp.Query):
         raise SyntaxFault("expected SELECT", span=span_of(tokens_[0]))
@@ -453,10 +470,22 @@ def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
     for frame in trees[0].find_all(exp.WindowSpec):  # sqlglot keeps these words as they are written
         frame.args.update({part: word.upper() for part, word in frame.args.items() if isinstance(word, str)})
     for select in list(trees[0].find_all(exp.Select)):
+        select.set("hint", None)  # a hint such as /*+ BROADCAST(t) */ changes no result
         place_window(select)
     if emit is not None:
         trees[0].meta["emit"] = emit
     return trees[0]
+
+
+def _check_braces(tokens_: Sequence[Token]) -> None:
+    """Refuse MAP {...}, which sqlglot takes for a STRUCT."""
+    for first, second in pairwise(tokens_):
+        if first.text.upper() == "MAP" and second.token_type is TokenType.L_BRACE:
+            raise NotSupported(
+                "MAP {...} is not supported",
+                span=Span(first.start, second.end + 1),
+                hint="write map('k', v), or MAP['k', v]",
+            )
 
 
 def _without_emit(tokens_: Sequence[Token]) -> tuple[Sequence[Token], EmitClause | None]:

@@ -423,8 +423,14 @@ def _show(reader: Reader, offset: int) -> statements.Show:
     )
 
 
+#: Words between DESCRIBE or EXPLAIN and what it is about that change nothing.
+_DETAILS = (("EXTENDED",), ("FORMATTED",), ("PLAN", "FOR"), ("OPTIMIZED", "PLAN", "FOR"))
+
+
 def _refuse_detail(reader: Reader) -> None:
-    """Refuse a word of another system between DESCRIBE or EXPLAIN and what it is about."""
+    """Pass over words of another system between DESCRIBE or EXPLAIN and what it is about; refuse what means more."""
+    if any(reader.word(len(words)) not in ("", ".") and reader.accept(*words) for words in _DETAILS):
+        return
     hint = other_systems.DESCRIBED.get(reader.word())
     if hint is not None and reader.word(1) not in ("", "."):
         reader.fail("expected a name", hint=hint)

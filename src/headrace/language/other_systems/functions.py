@@ -8,6 +8,8 @@ _UNNEST = "write it alone in SELECT, or in FROM: FROM s CROSS JOIN UNNEST(xs) AS
 _IN_GROUP_BY = "write the window in GROUP BY, or after the stream: FROM stream [RANGE 5 MINUTES]"
 _WINDOW_ENDS = "write the window in GROUP BY as well, or FROM stream [RANGE 5 MINUTES] with window_start and window_end"
 _PREVIOUS = "write LAG(x) OVER (PARTITION BY id ORDER BY rowtime), the value of the tuple before"
+_MAP_OF = "write map_from_arrays(collect_list(k), collect_list(v)), if neither is NULL"
+_SUM_OF = "write aggregate(xs, 0, (acc, x) -> acc + x)"
 _RANK = "write ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY n DESC) as a column, or in QUALIFY"
 _JSON_COLUMNS = "write get_json_object(s, '$.name'); a source reads JSON records as columns with format 'json'"
 _FORMAT = "write concat(a, ': ', b), with format_number(x, 2), lpad(s, 5, '0') or date_format(t, 'HH:mm')"
@@ -15,7 +17,6 @@ _OWN_FUNCTION = "write CREATE FUNCTION name(STRING) RETURNS STRING FROM PYTHON '
 
 #: By the name of a function.
 FUNCTIONS = {
-    "iif": "write if(condition, a, b)",
     "row_number": _RANK,
     "rank": _RANK,
     "dense_rank": _RANK,
@@ -46,7 +47,6 @@ FUNCTIONS = {
     "to_char": "write date_format(t, 'yyyy-MM-dd HH:mm')",
     "timestamptostring": "write date_format(t, 'yyyy-MM-dd HH:mm')",
     "stringtotimestamp": "write to_timestamp(s, 'yyyy-MM-dd HH:mm')",
-    "extractjsonfield": _JSON_COLUMNS,
     "json_query": _JSON_COLUMNS,
     "jsonb_extract_path": _JSON_COLUMNS,
     "topk": _RANK,
@@ -60,12 +60,8 @@ FUNCTIONS = {
     "prior": _PREVIOUS,
     "histogram_numeric": "write histogram(width_bucket(x, 0, 100, 10)), or count(*) with GROUP BY",
     "arrays_zip": "write zip_with(xs, ys, (x, y) -> struct(x, y))",
-    "map_entries": "write transform(map_keys(m), k -> struct(k AS key, m[k] AS value))",
     "map_from_entries": "write map_from_arrays(transform(es, e -> e.key), transform(es, e -> e.value))",
-    "array_compact": "write filter(xs, x -> x IS NOT NULL)",
-    "array_repeat": "write transform(sequence(1, 3), i -> x)",
     "array_insert": "write flatten(array(slice(xs, 1, 2), array(x), slice(xs, 3, size(xs))))",
-    "array_prepend": "write flatten(array(array(x), xs))",
     "arrayjoin": _UNNEST,
     "json_tuple": _JSON_COLUMNS,
     "parse_json": _JSON_COLUMNS,
@@ -109,9 +105,7 @@ FUNCTIONS = {
     "json_exists": "write get_json_object(s, '$.name') IS NOT NULL",
     "json_object": "write to_json(named_struct('name', x))",
     "json_array": "write to_json(array(x, y))",
-    "json_objectagg": "write to_json(struct(collect_list(key), collect_list(value)))",
     "truncate": "write trunc(d, 'month') for a day, floor(x) or CAST(x AS BIGINT) for a number",
-    "array_reverse": "write transform(sequence(size(xs), 1, -1), i -> element_at(xs, i))",
     "array_slice": "write slice(xs, 2, 3): three elements from the second one on",
     "from_base64": "write decode(unbase64(s), 'UTF-8')",
     "regexp_split_to_array": "write split(s, 'pattern')",
@@ -126,6 +120,28 @@ FUNCTIONS = {
     "try_mod": "write a % b: by zero it is NULL",
     "stack": "write a UNION ALL of one SELECT for each row",
     "assert_true": "write WHERE NOT (condition) into a query of its own, with a rule or an alert on its results",
+    "json_build_object": "write to_json(named_struct('name', x))",
+    "jsonb_build_object": "write to_json(named_struct('name', x))",
+    "json_build_array": "write to_json(array(x, y))",
+    "json_arrayagg": "write to_json(collect_list(x))",
+    "json_agg": "write to_json(collect_list(struct(x, y)))",
+    "jsonb_agg": "write to_json(collect_list(struct(x, y)))",
+    "json_objectagg": _MAP_OF,
+    "json_object_agg": _MAP_OF,
+    "map_agg": _MAP_OF,
+    "json_object_keys": "write map_keys(from_json(s, 'MAP<STRING, STRING>'))",
+    "json_keys": "write map_keys(from_json(s, 'MAP<STRING, STRING>'))",
+    "is_json": "write get_json_object(s, '$') IS NOT NULL",
+    "list_sum": _SUM_OF,
+    "array_sum": _SUM_OF,
+    "list_avg": "write aggregate(xs, 0.0, (acc, x) -> acc + x) / size(xs)",
+    "choose": "write CASE n WHEN 1 THEN 'a' WHEN 2 THEN 'b' END",
+    "age": "write t2 - t1, an INTERVAL, or timestampdiff(SECOND, t1, t2)",
+    "format": "write concat(a, ': ', b), with format_number(x, 2), lpad(s, 5, '0') or date_format(t, 'HH:mm')",
+    "approx_top_k": _RANK,
+    "hll_sketch_agg": "write approx_count_distinct(x), which keeps such a sketch",
+    "columns": "write the names of the columns, or * EXCEPT (a, b)",
+    "ratio_to_report": "write x / sum(x) OVER (PARTITION BY item) with a window: FROM stream [RANGE 1 MINUTE]",
     "raise_error": "write CASE WHEN ... THEN ... ELSE CAST(NULL AS STRING) END, and test for NULL",
     "current_user": "there are no users and roles",
     "cumulate": "write it in FROM: TABLE(CUMULATE(TABLE s, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '1' DAY))",

@@ -159,7 +159,7 @@ CLAUSES = {
     "OFFSET": "leave OFFSET out: LIMIT 10 delivers the first 10 results and then nothing more; "
     "ORDER BY n DESC LIMIT 10 OFFSET 10 gives places 11 to 20 of each window",
     "TABLESAMPLE": "filter the stream, for example WHERE id % 10 = 0",
-    "HINT": "leave the hint out: tables are sent to all tasks, and the plans of joins change with the data",
+    "BY NAME": "name the columns in the same order in both parts",
     "FOR UPDATE": "leave FOR UPDATE out: results are not rows that others change",
     "CLUSTER": SPREAD,
     "DISTRIBUTE": SPREAD,
@@ -186,6 +186,7 @@ EXPRESSIONS = {
     "JSONBEXTRACTSCALAR": "write get_json_object(s, '$.a.b')",
     "ORDER": "ORDER BY is for aggregates: string_agg(x, ',' ORDER BY y), array_agg(x ORDER BY y)",
     "ALIASES": "several names in SELECT are for explode, posexplode and inline alone: explode(m) AS (k, v)",
+    "COMPREHENSION": "write transform(filter(xs, x -> x > 1), x -> x + 1)",
     "VALUES": "put the rows into a file: CREATE TABLE t (id INT, name STRING) FROM FILES (path 'rows.csv')",
     "INTERSECT": "write WHERE x IN (SELECT y FROM table), or join the streams: a [RANGE 1 HOUR] JOIN b ...",
     "EXCEPT": "write WHERE x NOT IN (SELECT y FROM table), or LEFT JOIN a stream and test that its key IS NULL",
@@ -193,6 +194,7 @@ EXPRESSIONS = {
 
 #: Expressions of sqlglot as they are written.
 WRITTEN = {
+    "COMPREHENSION": "[... for x in ...]",
     "ATTIMEZONE": "AT TIME ZONE", "JSONEXTRACT": "->", "JSONEXTRACTSCALAR": "->>", "JSONBEXTRACT": "#>",
     "JSONBEXTRACTSCALAR": "#>>", "SIMILARTO": "SIMILAR TO", "ORDER": "ORDER BY",
 }  # fmt: skip

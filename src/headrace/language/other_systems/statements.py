@@ -180,17 +180,13 @@ ALTERED = {
 
 #: By the word after DESCRIBE or EXPLAIN, if something follows it.
 DESCRIBED = {
-    "EXTENDED": "leave EXTENDED out",
-    "FORMATTED": "leave FORMATTED out",
     "TABLE": "leave TABLE out",
     "STREAM": "leave STREAM out",
     "QUERY": "leave QUERY out",
-    "PLAN": "leave PLAN FOR out",
     "VERBOSE": "leave VERBOSE out; EXPLAIN ANALYZE shows what was measured",
     "CODEGEN": "leave CODEGEN out",
     "LOGICAL": "leave LOGICAL out",
     "PHYSICAL": "leave PHYSICAL out",
-    "OPTIMIZED": "leave OPTIMIZED PLAN FOR out",
     "ESTIMATED_COST": "write EXPLAIN CAPACITY for the predicted load",
     "CHANGELOG_MODE": "leave CHANGELOG_MODE out",
     "HISTORY": "leave HISTORY out: a table has no versions but those that JOIN table FOR SYSTEM_TIME AS OF finds",

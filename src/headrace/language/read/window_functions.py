@@ -172,6 +172,12 @@ def _window(
         reader.expect(",", hint=hint)
         _named_argument(reader, "SIZE", "SLIDE", "GAP", "OFFSET", "STEP")
         start = reader.here()
+        if function in ("SESSION", "SESSION_WINDOW") and (reader.word() == "CASE" or reader.word(1) == "("):
+            raise NotSupported(
+                "the gap of a session must be constant",
+                span=start,
+                hint="write a query for each gap: ... WHERE item = 1 GROUP BY session_window(at, '5 seconds'), item",
+            )
         durations.append((reader.offset(), start))
     most = {"TUMBLE": 2, "HOP": 3, "CUMULATE": 3, "SESSION": 1, "WINDOW": 3, "SESSION_WINDOW": 1}[function]
     least = 2 if function in ("HOP", "CUMULATE") else 1

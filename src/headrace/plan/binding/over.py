@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from sqlglot import exp
 
 from headrace.errors import NotSupported, SyntaxFault, TypeFault, UnboundedStateFault
+from headrace.language.other_systems import FUNCTIONS
 from headrace.language.syntax.modifiers import modifier_of
 from headrace.model.expressions.expression import Case, Column, Expr, Literal, substitute
 from headrace.model.expressions.expression import columns as columns_in
@@ -396,7 +397,9 @@ class _Frames:
         inner = over.this if isinstance(over, exp.Filter) else over
         if ExpressionBinder(self._scope, self._env.catalog).aggregate_name(inner) is None:
             raise NotSupported(
-                f"{call.function.upper()} is not supported with OVER", span=place(call.node), hint=f"write {_FORM}"
+                f"{call.function.upper()} is not supported with OVER",
+                span=place(call.node),
+                hint=FUNCTIONS.get(call.function.lower(), f"write {_FORM}"),
             )
         return over
 

@@ -60,7 +60,8 @@ def lift_generators(select: exp.Select) -> exp.Select:
     for item in lifted.expressions:
         call = _called(item)
         if call is not None:
-            names = item.args.get("aliases") or ([item.args["alias"]] if isinstance(item, exp.Alias) else [])
+            single = [item.args["alias"]] if isinstance(item, exp.Alias) else []
+            names = item.expressions if isinstance(item, exp.Aliases) else single
             alias = exp.TableAlias(this=exp.to_identifier("__exploded"), columns=[name.copy() for name in names])
             lateral = exp.Lateral(this=call.copy(), view=True, alias=alias)
             lifted.set("laterals", [*(lifted.args.get("laterals") or []), lateral])

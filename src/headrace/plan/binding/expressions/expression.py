@@ -20,7 +20,7 @@ from headrace.language.type_text import NESTED_NAMES, read_type
 from headrace.model.expressions.expression import FALSE, LONG_CHAIN, TRUE, Call, Case, Column, Expr, Literal, chain
 from headrace.model.expressions.functions import AGGREGATES, OTHER_AGGREGATES
 from headrace.model.python_function import function_name
-from headrace.model.types import DataType, DecimalType, Type, common_type
+from headrace.model.types import ArrayType, DataType, DecimalType, Type, common_type
 from headrace.plan.binding.expressions.coerce import cast, check_cast, coerce, unify
 from headrace.plan.binding.expressions.function import ALIASES, apply, call, part
 from headrace.plan.binding.expressions.intervals import interval, other_day, other_month
@@ -30,6 +30,7 @@ from headrace.plan.binding.expressions.nested import field as field_of
 from headrace.plan.binding.expressions.scope import Scope
 from headrace.plan.binding.expressions.standard_forms import without_escape
 from headrace.plan.binding.expressions.time_units import shifted, unit_of
+from headrace.plan.binding.expressions.written_out import NAMES, written_out
 from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.span import place
 
@@ -121,6 +122,8 @@ class ExpressionBinder:
             case exp.Array():
                 elements = [self.bind(element) for element in node.expressions]
                 return construct("array", elements, node.expressions, place(node))
+            case exp.Struct():
+                return self._struct_literal(node)
             case exp.Window() | exp.Filter() | exp.Anonymous():
                 return self._call(node)
             case exp.Extract():
@@ -357,6 +360,15 @@ class ExpressionBinder:
                 span=place(node),
                 hint=did_you_mean(node.name, AGGREGATES),
             )
+        if (
+            node.name.lower() == "reverse"
+            and len(node.expressions) == 1
+            and self.catalog.function("reverse") is None
+            and isinstance(self.bind(node.expressions[0]).type, ArrayType)
+        ):
+            node = exp.Anonymous(this="array_reverse", expressions=node.expressions).update_positions(node)
+        if node.name.lower() in NAMES and self.catalog.function(node.name) is None:
+            return self.bind(written_out(node))
         if any(isinstance(arg, exp.Lambda) for arg in node.expressions) or (
             node.name.lower() in HIGHER_NAMES and self.catalog.function(node.name) is None
         ):
@@ -410,6 +422,17 @@ class ExpressionBinder:
         if len(inside) != 1 or isinstance(inside[0], exp.Slice):
             raise NotSupported("a part of an ARRAY is written slice(x, start, length)", span=place(node))
         return item(self.bind(base), self.bind(inside[0]), place(node))
+
+    def _struct_literal(self, node: exp.Struct) -> Expr:
+        """Bind {'a': x, 'b': y} of DuckDB."""
+        args: list[Expr] = []
+        for pair in node.expressions:
+            if not isinstance(pair, exp.PropertyEQ):
+                raise SyntaxFault(
+                    "a STRUCT in braces needs names", span=place(node), hint="write {'a': x}, or struct(x AS a)"
+                )
+            args += [Literal(pair.this.name, Type.STRING), self.bind(pair.expression)]
+        return construct("named_struct", args, node.expressions, place(node))
 
     def _trim(self, node: exp.Trim) -> Expr:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")

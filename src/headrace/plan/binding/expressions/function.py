@@ -40,6 +40,7 @@ ALIASES = {
     "years": "year", "months": "month", "hours": "hour", "minutes": "minute", "seconds": "second",
     "char": "chr", "sha": "sha1", "equal_null": "<=>", "bit_not": "~", "arcsin": "asin", "arccos": "acos",
     "arctan": "atan",
+    "quantile_cont": "percentile", "quantile_disc": "percentile_disc",
     "percentile_cont": "percentile", "percentile_approx": "approx_percentile",
     "approx_distinct": "approx_count_distinct", "every": "bool_and", "arg_max": "max_by", "arg_min": "min_by",
     "mean": "avg", "std": "stddev", "stddev_samp": "stddev", "var_samp": "variance", "var": "variance",

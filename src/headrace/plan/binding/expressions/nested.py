@@ -9,7 +9,7 @@ from sqlglot import exp
 from headrace.errors import NameFault, NotSupported, Span, TypeFault
 from headrace.language.names import TYPE_NAMES, did_you_mean
 from headrace.language.type_text import NESTED_NAMES, read_schema
-from headrace.model.expressions.expression import Call, Expr, Literal
+from headrace.model.expressions.expression import Call, Expr, Lambda, Literal, parameter
 from headrace.model.types import ArrayType, DataType, MapType, StructType, Type, has_map
 from headrace.plan.binding.expressions.coerce import coerce, unify
 from headrace.plan.binding.expressions.function import apply
@@ -22,6 +22,10 @@ def field(expr: Expr, name: str, span: Span | None) -> Expr:
     """Return `expr.name`: the field of a STRUCT, or the value of a key of a MAP."""
     if isinstance(expr.type, MapType) and expr.type.key is Type.STRING:
         return Call("item", (expr, Literal(name, Type.STRING)), expr.type.of)
+    if isinstance(expr.type, ArrayType) and isinstance(expr.type.element, StructType):
+        element = parameter("element", expr.type.element)  # of each element, as in Spark
+        value = field(element, name, span)
+        return Call("transform", (expr, Lambda((element,), value, value.type)), ArrayType(value.type))
     if not isinstance(expr.type, StructType):
         hint = "write x[0].name for a field of an element" if isinstance(expr.type, ArrayType) else None
         raise TypeFault(f"{expr.type.value} has no field {name!r}", span=span, hint=hint)
