@@ -15,7 +15,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from headrace.applications.application import Application, Check, run
-from headrace.applications.table import APPLICATIONS
 from headrace.cli.help import examples
 from headrace.cli.live_session import Host, open_session
 from headrace.cli.output import RUN_FAILED, err, faults, out
@@ -42,7 +41,7 @@ def example(
     """Run an application (events, rules, queries) over generated data, and check that it finds what was planted."""
     if name is None:
         table = Table("name", "what it does", "documentation", header_style="bold")
-        for item in APPLICATIONS:
+        for item in _applications():
             table.add_row(f"[bold]{item.name}[/]", item.title, f"docs/applications/{item.name}.md")
         out.print(table)
         return
@@ -58,11 +57,17 @@ def example(
         raise typer.Exit(RUN_FAILED)
 
 
+def _applications() -> Sequence[Application]:
+    from headrace.applications.table import APPLICATIONS  # takes long, and other commands need none
+
+    return APPLICATIONS
+
+
 def chosen(name: str) -> Application:
     """Return the application of that name."""
-    application = next((item for item in APPLICATIONS if item.name == name), None)
+    application = next((item for item in _applications() if item.name == name), None)
     if application is None:
-        err.print(f"no example {name!r}; {near(name, [item.name for item in APPLICATIONS])}", markup=False)
+        err.print(f"no example {name!r}; {near(name, [item.name for item in _applications()])}", markup=False)
         raise typer.Exit(RUN_FAILED)
     return application
 

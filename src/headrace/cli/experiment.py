@@ -22,7 +22,6 @@ from headrace.errors import HostFault
 from headrace.experiments.drawing import check_drawing, draw
 from headrace.experiments.experiment import Experiment, Finding, Outcome, Scale, Trial, text_of
 from headrace.experiments.experiment import Progress as Report
-from headrace.experiments.table import EXPERIMENTS
 
 LIST_EXAMPLES = examples(("all experiments with their questions", "experiment list"))
 EXAMPLES = examples(
@@ -51,11 +50,17 @@ class Place(StrEnum):
 app = typer.Typer(name="experiment", help="Repeat published experiments.", no_args_is_help=True, epilog=EXAMPLES)
 
 
+def _experiments() -> Sequence[Experiment]:
+    from headrace.experiments.table import EXPERIMENTS  # takes long, and other commands need none
+
+    return EXPERIMENTS
+
+
 @app.command("list", epilog=LIST_EXAMPLES)
 def show_list() -> None:
     """List the experiments with their questions, what they need and how long they take."""
     table = Table(Column("name", no_wrap=True), "question", "runs in", "takes", header_style="bold")
-    for item in EXPERIMENTS:
+    for item in _experiments():
         table.add_row(f"[bold]{item.name}[/]", f"{item.question} [dim]{item.source}[/]", item.hosts, item.takes)
     out.print(table)
     out.print(
@@ -96,10 +101,10 @@ def run(
 def chosen(name: str) -> Sequence[Experiment]:
     """Return the experiment of that name, or all of them."""
     if name == ALL:
-        return EXPERIMENTS
-    matching = [item for item in EXPERIMENTS if item.name == name]
+        return _experiments()
+    matching = [item for item in _experiments() if item.name == name]
     if not matching:
-        names = [item.name for item in EXPERIMENTS]
+        names = [item.name for item in _experiments()]
         near = difflib.get_close_matches(name, [*names, ALL], n=1, cutoff=0.4)
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
         err.print(f"no experiment {name!r}; {hint}", markup=False)
@@ -115,7 +120,7 @@ def on_spark(item: Experiment, asked: str) -> Experiment | None:
         return replace(item, name=f"{item.name}-on-spark", run=item.on_spark, needs="Java")
     if asked == ALL:
         return None
-    able = ", ".join(other.name for other in EXPERIMENTS if other.on_spark is not None)
+    able = ", ".join(other.name for other in _experiments() if other.on_spark is not None)
     err.print(f"{item.name} runs in a simulation only; on Spark there are: {able}", markup=False)
     raise typer.Exit(RUN_FAILED)
 

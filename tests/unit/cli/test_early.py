@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -120,3 +122,12 @@ def test_the_heap_of_a_jvm_has_regions_in_which_pages_and_chunks_have_room_unles
     context.begin(lambda: None, is_short=False)
     (options,) = begun
     assert ("-XX:G1HeapRegionSize=8m" in options.split()) == is_large
+
+
+@pytest.mark.slow
+def test_a_command_does_not_import_what_only_others_need() -> None:
+    code = "import sys, headrace.cli.main; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "headrace.cli.run" in found
+    rare = ("prompt_toolkit", "pandas", "matplotlib", "headrace.experiments.table", "headrace.applications.table")
+    assert [name for name in rare if name in found] == []

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli import experiment
 from headrace.cli.main import app
+from headrace.experiments import table
 from headrace.experiments.experiment import Experiment, Finding, Outcome, Panel, Range, Series, Trial
 from headrace.experiments.table import EXPERIMENTS
 
@@ -32,7 +32,7 @@ def tiny(trial: Trial) -> Outcome:
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> None:
     items = tuple(Experiment(name, name.title(), f"What of {name}?", "a paper", tiny) for name in ("first", "second"))
-    monkeypatch.setattr(experiment, "EXPERIMENTS", items)
+    monkeypatch.setattr(table, "EXPERIMENTS", items)
 
 
 def test_the_list_tells_every_name_question_and_need() -> None:

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from headrace import extras
 from headrace.applications.nfmi.store import Store
-from headrace.cli import experiment
 from headrace.cli.main import app
 from headrace.errors import HostFault
+from headrace.experiments import table
 from headrace.experiments.experiment import Experiment, Finding, Outcome, Panel, Series, Trial
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,7 +47,7 @@ def run(*arguments: str) -> tuple[int, str]:
 @pytest.mark.usefixtures("installed")
 def test_an_experiment_runs_without_matplotlib_and_says_what_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     without("matplotlib", monkeypatch)
-    monkeypatch.setattr(experiment, "EXPERIMENTS", (Experiment("first", "First", "What?", "a paper", tiny),))
+    monkeypatch.setattr(table, "EXPERIMENTS", (Experiment("first", "First", "What?", "a paper", tiny),))
     code, output = run("experiment", "run", "first")
     assert code == 0
     assert "peak" in output
@@ -58,7 +58,7 @@ def test_an_experiment_runs_without_matplotlib_and_says_what_draws(monkeypatch: 
 @pytest.mark.usefixtures("installed")
 def test_a_folder_for_figures_needs_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without("matplotlib", monkeypatch)
-    monkeypatch.setattr(experiment, "EXPERIMENTS", (Experiment("first", "First", "What?", "a paper", tiny),))
+    monkeypatch.setattr(table, "EXPERIMENTS", (Experiment("first", "First", "What?", "a paper", tiny),))
     code, output = run("experiment", "run", "first", "--figures", str(tmp_path))
     assert code == 1
     assert "peak" not in output

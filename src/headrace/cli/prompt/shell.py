@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import typer
-from prompt_toolkit import PromptSession
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.history import FileHistory
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.patch_stdout import patch_stdout
 
 from headrace import __version__
 from headrace.cli.help import examples
@@ -31,7 +26,6 @@ from headrace.cli.live_session import (
 )
 from headrace.cli.meter import Meter
 from headrace.cli.output import complain, err, exit_code, faults, is_debugging, out, show
-from headrace.cli.prompt.completion import Names, StatementCompleter
 from headrace.cli.prompt.split_statements import is_blank, take
 from headrace.cli.serving.remote import served_session, token_option, url_option
 from headrace.client import RemoteSession
@@ -39,6 +33,9 @@ from headrace.connectors.console import block
 from headrace.errors import HeadraceError
 from headrace.session import Listing, Session, Started
 from headrace.storage.disk import make_directory
+
+if TYPE_CHECKING:
+    from headrace.cli.prompt.completion import Names
 
 EXAMPLES = examples(
     ("a prompt; \\help lists the commands", "sql"),
@@ -172,7 +169,11 @@ class Shell:
     def converse(self) -> None:
         """Prompt until the user leaves."""
         out.print(f"[bold]Headrace {__version__}[/]: end statements with ; and type \\help for help, \\q to leave")
-        prompt = _prompt(self._names)
+        from prompt_toolkit.patch_stdout import patch_stdout  # takes long, and other commands need no prompt
+
+        from headrace.cli.prompt.terminal import statement_prompt
+
+        prompt = statement_prompt(self._names, _is_complete, history_file(Path.home()))
         with patch_stdout(raw=True):
             while True:
                 try:
@@ -258,6 +259,8 @@ class Shell:
 
     def _names(self) -> Names:
         """Return the names that exist now, for completion."""
+        from headrace.cli.prompt.completion import Names
+
         of = {what: self._first_column(f"SHOW {what}") for what in ("STREAMS", "TABLES", "QUERIES", "EVENTS", "RULES")}
         queries = tuple(dict.fromkeys((*of["QUERIES"], *of["EVENTS"])))
         return Names(of["STREAMS"], of["TABLES"], queries, of["RULES"], self._columns)
@@ -283,6 +286,10 @@ def is_command(text: str) -> bool:
     return line.startswith("\\") or line.rstrip("; ").lower() in (*LEAVE, *ASK)
 
 
+def _is_complete(text: str) -> bool:
+    return is_command(text) or is_blank(take(text)[1])
+
+
 def history_file(home: Path) -> Path:
     """Return the file of earlier statements, which only this user can read: statements may hold secrets."""
     history = home / ".headrace" / "history"
@@ -290,31 +297,3 @@ def history_file(home: Path) -> Path:
     history.touch(mode=0o600)
     history.chmod(0o600)  # an earlier version made it with the modes of the umask
     return history
-
-
-def _prompt(names: Callable[[], Names]) -> PromptSession[str]:
-    keys = KeyBindings()
-    prompt: PromptSession[str]
-
-    @Condition
-    def is_incomplete() -> bool:
-        text = prompt.default_buffer.text
-        return not is_command(text) and not is_blank(take(text)[1])
-
-    @keys.add("enter", filter=is_incomplete)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    @keys.add("enter", filter=~is_incomplete)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.validate_and_handle()
-
-    prompt = PromptSession(
-        history=FileHistory(str(history_file(Path.home()))),
-        completer=StatementCompleter(names),
-        complete_while_typing=False,
-        multiline=True,
-        key_bindings=keys,
-        prompt_continuation="       -> ",
-    )
-    return prompt
