@@ -39,12 +39,22 @@ _ROW_BITS, _OFFSET_BITS, _PARTITION_BITS = 14, 37, 12
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the records of a topic are read: the format of their values, and the columns of their time and key."""
+    """How the records of a topic are read: the format of their values, and the columns that are elsewhere in a record.
+
+    The key is in the value, too; time, partition and offset are not.
+    """
 
     topic: str
     form: Form
     time_of_record: str | None
     key: str | None
+    partition: str | None = None
+    offset: str | None = None
+
+    @property
+    def beside(self) -> frozenset[str | None]:
+        """Return the columns that are not in the value of a record."""
+        return frozenset((self.time_of_record, self.partition, self.offset))
 
     def slice_of(
         self, records: Records, partition: int, counts: Sequence[int], schema: Schema, columns: Schema
@@ -53,15 +63,18 @@ class Reading:
 
         `schema` has all columns, and the topic had these `counts` of partitions.
         """
+        beside = self.beside
         looked_at = Schema(
-            tuple(
-                f for f in schema if f.name != self.time_of_record and (f.name in columns.names or f.name == self.key)
-            )
+            tuple(f for f in schema if f.name not in beside and (f.name in columns.names or f.name == self.key))
         )
         rows, owner, place, bad = self._rows(records, looked_at)
         if self.time_of_record is not None:
             stamps = pl.Series(self.time_of_record, records.stamps[owner] * 1000, dtype=pl.Int64)
             rows = rows.with_columns(stamps.cast(Type.TIMESTAMP.polars).set(pl.Series(records.stamps[owner] < 0), None))
+        if self.partition is not None:
+            rows = rows.with_columns(pl.repeat(partition, len(owner), dtype=pl.Int32, eager=True).alias(self.partition))
+        if self.offset is not None:
+            rows = rows.with_columns(pl.Series(self.offset, records.offsets[owner], dtype=pl.Int64))
         if self.key is not None and rows.height:
             wrong = self._misplaced(records, rows[self.key], owner, partition, counts)
             if wrong:

@@ -13,7 +13,7 @@ too: of a partition that is left out, their time counts.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,18 +31,24 @@ from headrace.connectors.kafka.records import Arrow, Form, Reading
 from headrace.connectors.options import check_names, delimiter, epoch, near, require, whole
 from headrace.connectors.options import text as word
 from headrace.errors import NameFault, QueryError, SourceFault, TypeFault
-from headrace.model.option import Option
 from headrace.model.patterns.match import Match
 from headrace.model.patterns.pattern import Pattern
 from headrace.model.schema import Schema
 from headrace.model.time import MILLISECOND, parse_instant
-from headrace.model.types import Type
+from headrace.model.types import DataType, Type
 
 FORMATS = ("json", "csv", "arrow", "text")
 OPTIONS = (
     "bootstrap", "topic", "format", "delimiter", "null_value", "epoch", "key", "record_time", "start", "timeout",
-    "max_rows",
+    "max_rows", "record_partition", "record_offset",
 )  # fmt: skip
+#: The columns that options name, with the types that they may have.
+_COLUMNS: dict[str, tuple[DataType, ...]] = {
+    "key": KEY_TYPES,
+    "record_time": (Type.TIMESTAMP,),
+    "record_partition": (Type.INT,),
+    "record_offset": (Type.BIGINT,),
+}
 #: Fewer records are not worth a task of their own.
 _LEAST = 10_000
 
@@ -62,16 +68,16 @@ def layout(connector: Connector, schema: Schema) -> Layout:
     check_names(connector, OPTIONS, prefixes=CLIENT_OPTIONS)
     there, options = place(connector), connector.options
     start = _start(word(options, "start", "earliest"))
-    key, time = options.get("key"), options.get("record_time")
-    if key is not None:
-        check_column("key", str(key), "the stream", schema, KEY_TYPES)
-    if time is not None:
-        check_column("record_time", str(time), "the stream", schema, (Type.TIMESTAMP,))
-    if key is not None and key == time:
-        raise QueryError(f"KAFKA: {key!r} cannot be both the key and the time of a record", hint="name two columns")
-    form = _form(str(require(connector, "format", "'json'")), options, schema, time)
-    reading = Reading(there.topic, form, None if time is None else str(time), None if key is None else str(key))
-    return Layout(there, reading, start, whole(options, "max_rows", 0))
+    named = {option: str(options[option]) for option in _COLUMNS if option in options}
+    for option, name in named.items():
+        check_column(option, name, "the stream", schema, _COLUMNS[option])
+        other = next(other for other, known in named.items() if known == name)
+        if other != option:
+            raise QueryError(f"KAFKA: {name!r} cannot be both {other} and {option}", hint="name two columns")
+    beside = {name for option, name in named.items() if option != "key"}
+    form = _form(str(require(connector, "format", "'json'")), options, schema, beside)
+    columns = (named.get(option) for option in ("record_time", "key", "record_partition", "record_offset"))
+    return Layout(there, Reading(there.topic, form, *columns), start, whole(options, "max_rows", 0))
 
 
 def check_kafka(stream: Stream) -> None:
@@ -293,7 +299,7 @@ def _start(written: str) -> Asked:
         raise NameFault(f"KAFKA cannot start at {written!r}", hint=hint) from None
 
 
-def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
+def _form(form: str, options: Any, schema: Schema, beside: Collection[str]) -> Form:
     messages, unit = read_messages(form, options), epoch(options, form)
     if messages is not None:
         messages.load()
@@ -307,17 +313,16 @@ def _form(form: str, options: Any, schema: Schema, time: Option | None) -> Form:
         case "arrow":
             return Arrow()
         case "text":
-            names = [field.name for field in schema if field.name != time and field.type is Type.STRING]
-            if len(names) != len(schema) - (time is not None) or len(names) != 1 or "key" in options:
+            names = [field.name for field in schema if field.name not in beside and field.type is Type.STRING]
+            if len(names) != len(schema) - len(beside) or len(names) != 1 or "key" in options:
                 raise TypeFault(
-                    "KAFKA: format 'text' has one STRING column, and may have record_time, but no key",
+                    "KAFKA: format 'text' has one STRING column, and may have others beside the value, but no key",
                     hint="declare (value STRING), or (value STRING, at TIMESTAMP) with record_time 'at'",
                 )
             return text.Plain(names[0])
         case "csv":
-            # the record's own time is not in the line
             return text.Csv(
-                tuple(name for name in schema.names if name != time),
+                tuple(name for name in schema.names if name not in beside),
                 delimiter(options),
                 word(options, "null_value", ""),
                 unit,

@@ -203,8 +203,8 @@ COLUMN_CLAUSES = {
     "NOT": "leave it out: every column may be NULL; a record that cannot be read is in <stream>.bad",
     "NULL": "leave it out: every column may be NULL",
     "DEFAULT": "leave it out: write coalesce(column, value) where the column is read",
-    "METADATA": "FROM KAFKA (..., record_time 'at', key 'id') reads the time and the key of the records into these "
-    "columns; the time is also METADATA FROM 'timestamp', partition and offset cannot be read",
+    "METADATA": "FROM KAFKA reads METADATA FROM 'timestamp', 'partition' and 'offset'; the option key 'id' names the "
+    "column that is the key of a record",
     "COMMENT": "leave COMMENT out, or write -- comment",
     "GENERATED": "leave it out, or write GENERATED ALWAYS AS (expression) in CREATE STREAM",
     "REFERENCES": "leave it out: a join names both columns",

@@ -27,6 +27,8 @@ from headrace.model.time import END, SECOND
 
 _KINDS = ("STREAM", "TABLE", "QUERY", "VIEW", "EVENT", "RULE", "SINK", "AGGREGATE", "FUNCTION")
 _TABLE = "CREATE TABLE name [(column TYPE, ...)] FROM KIND (options) [REFRESH '1 minute']"
+#: The option of KAFKA for a column that Flink reads from beside a record's value.
+_METADATA = {"timestamp": "record_time", "partition": "record_partition", "offset": "record_offset"}
 _STREAM = (
     "CREATE STREAM name (column TYPE, ...) "
     "[TIMESTAMP BY column SKEW 2 SECONDS AHEAD 1 HOUR BEHIND CLOCK | TIMESTAMP INTERNAL] "
@@ -244,10 +246,10 @@ def _stream(reader: Reader, offset: int, name: Name, or_replace: bool, if_not_ex
 def _read_beside(columns: Columns, connector: ConnectorClause) -> None:
     """Let a source read METADATA columns."""
     for kind, column in columns.metadata.items():
-        if connector.kind != "KAFKA" or kind != "timestamp":
+        if connector.kind != "KAFKA" or kind not in _METADATA:
             hint = other_systems.COLUMN_CLAUSES["METADATA"]
             raise NotSupported(f"METADATA {kind!r} cannot be read", span=column.span, hint=hint)
-        connector.options["record_time"] = column.text
+        connector.options[_METADATA[kind]] = column.text
 
 
 def _marks(reader: Reader) -> tuple[Name | None, tuple[Name, ...]]:

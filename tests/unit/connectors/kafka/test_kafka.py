@@ -323,6 +323,17 @@ def test_a_stream_begins_at_the_first_record_of_a_time_in_each_partition() -> No
         make(topic, start="soon")
 
 
+def test_the_place_of_a_record_is_in_columns_of_its_own() -> None:
+    schema = Schema((*SCHEMA, Field("p", Type.INT), Field("o", Type.BIGINT)))
+    topic = FakeTopic([[], [(b"1", b'{"segment": 1, "p": 9, "o": 9}', 5), (b"1", b"rubbish", 6), (b"2", b"{}", 7)]])
+    source = make(topic, schema=schema, record_time="at", record_partition="p", record_offset="o")
+    rows, bad, _ = all_of(source.read([1, 0, 3, 0, 0, 2, 2]))
+    assert rows.select("segment", "p", "o").rows() == [(1, 1, 0), (None, 1, 2)]
+    assert rows.schema["p"] == pl.Int32
+    assert len(bad) == 1
+    assert all_of(source.read([1, 0, 3, 0, 0, 2, 2], ("o",)))[0]["o"].to_list() == [0, 2]
+
+
 UNTIMED = {"timing": Timing.INTERNAL, "key": "segment"}
 
 
