@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,11 +29,20 @@ from headrace.storage.location import is_object_url, is_unicode
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A file as it was when found; a text file that has grown since is found again, from its old end on."""
+    """A file as it was when found; a text file that has grown since is found again, from its old end on.
+
+    One whose name is not UTF-8 is not read: its size is NAMELESS, and its path is as `shown` writes it.
+    """
 
     path: str
     size: int
     begin: int = 0
+
+
+#: The size of a file whose name no text can hold.
+NAMELESS = -2
+#: Behind the path of such a file, since no other has it.
+_MARK = "\0"
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
@@ -116,6 +125,7 @@ class FileIndex:
         self._mark = mark
         self._end = mark if end is None else end
         self._is_hurried = False
+        self._nameless: dict[str, str] = {}  # files whose names are not UTF-8, by what is shown of them
         self._listed: int | None = None  # when an object store was listed last
         self._unfinished: list[tuple[int, str, int]] = []  # when they changed, their names and sizes
         self._load()
@@ -156,7 +166,7 @@ class FileIndex:
     def fold(self, number: int) -> None:
         """Let the entries before this number go, durably; of their files, remember those that may be listed again."""
         try:
-            listed = set(find_files(self._path, self._pattern)[0])
+            listed = set(self._find()[0])
         except (SourceFault, OSError):
             return  # the next look says so
         if not any(path in listed for path in self._known):
@@ -185,14 +195,14 @@ class FileIndex:
         if look is not None and self._look is not None and self._look.holds(look.at, look.marks):
             return
         self._unfinished = []
-        files, self._directories = find_files(self._path, self._pattern)
+        files, self._directories = self._find()
         self._missing.difference_update(files)
         appeared = self._appeared(files)
         is_complete = True
         if appeared and not self._is_unchanged(look):
             # A listing is no snapshot: a file that came meanwhile may be in it, and one that came before that file not.
             listed = self._clock()
-            later = set(find_files(self._path, self._pattern)[0]).difference(files)
+            later = set(self._find()[0]).difference(files)
             # a file may claim to be of the future
             newest = max((found for found in appeared if found[0] <= listed), default=None)
             appeared += [found for found in self._appeared(later) if newest is not None and found < newest]
@@ -213,17 +223,25 @@ class FileIndex:
         for path in files:
             if path not in self._known:  # only then a file is asked for its size
                 try:
-                    status = os.stat(path)
-                    is_unfinished = self._is_unfinished(path, status)
+                    status = os.stat(self._nameless.get(path, path))
+                    is_unfinished = path not in self._nameless and self._is_unfinished(path, status)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
                     raise _unreadable(path, error) from error
-                if is_unfinished:
+                if path in self._nameless:
+                    appeared.append((status.st_mtime_ns, path, NAMELESS))
+                elif is_unfinished:
                     self._unfinished.append((status.st_mtime_ns, path, status.st_size))
                 elif not self._is_blank(status.st_size):
                     appeared.append((status.st_mtime_ns, path, status.st_size))
         return appeared
+
+    def _find(self) -> tuple[Collection[str], list[str]]:
+        """Return the finished files and their directories; files without a name in UTF-8 are shown."""
+        files, directories = find_files(self._path, self._pattern)
+        self._nameless = {shown(path): path for path in files if not is_unicode(path)}
+        return [*filter(is_unicode, files), *self._nameless] if self._nameless else files, directories
 
     def _is_unchanged(self, look: _Look | None) -> bool:
         """Return whether nothing came to the directory since a look at it, so that a listing shows one instant."""
@@ -267,6 +285,8 @@ class FileIndex:
         """Find text files again that have grown; say so if another file, or a file that became shorter, was found."""
         grown = []
         for path, size in reversed(list(islice(reversed(self._known.items()), _WATCHED))):
+            if size == NAMELESS:
+                continue
             try:
                 status = os.stat(path)
                 if status.st_size == size or (status.st_size > size and self._is_unfinished(path, status)):
@@ -330,7 +350,7 @@ class FileIndex:
         self._entries += entries
         for entry in entries:
             before = self._ends[-1] if self._ends else self._fold.bytes
-            self._ends.append(before + entry.size - entry.begin)
+            self._ends.append(before + max(0, entry.size - entry.begin))
             self._known.pop(entry.path, None)  # the one that was found last comes last
             self._known[entry.path] = entry.size
 
@@ -342,13 +362,36 @@ def _tail(path: str, size: int, length: int) -> bytes:
         return file.read(min(length, size))
 
 
+def shown(path: str) -> str:
+    """Return the path of a file whose name is not UTF-8 as a text that no other file has."""
+    escaped = path.replace("\\", "\\\\").encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return escaped + _MARK
+
+
+def named(path: str) -> str:
+    """Return the path of an entry as people read it."""
+    return path.removesuffix(_MARK)
+
+
 def list_files(path: str, pattern: str = "*") -> list[str]:
-    """Return the finished files of a path: a file, files of a directory that match `pattern`, or those of a glob."""
-    return find_files(path, pattern)[0]
+    """Return the finished files of a path: a file, files of a directory that match `pattern`, or those of a glob.
+
+    Raise a fault if the name of one is not UTF-8.
+    """
+    files = find_files(path, pattern)[0]
+    for file in files:
+        if not is_unicode(file):
+            raise SourceFault(f"the name of the file {file!a} is not UTF-8", hint="rename it, or move it away")
+    return files
+
+
+def readable_files(path: str, pattern: str = "*") -> list[str]:
+    """Return the same without files whose names are not UTF-8."""
+    return list(filter(is_unicode, find_files(path, pattern)[0]))
 
 
 def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
-    """Return the same and the directories that were listed: one, its partitions such as `segment=3`, and theirs.
+    """Return all files and the directories that were listed: one, its partitions such as `segment=3`, and theirs.
 
     Those of a glob are known if just the name of the file has wildcards. Names that start with '.' or '_' or end in
     .tmp, .part or ._COPYING_ are still being written.
@@ -369,32 +412,24 @@ def find_files(path: str, pattern: str) -> tuple[list[str], list[str]]:
             except OSError as error:
                 if directory == path or not isinstance(error, FileNotFoundError):  # a partition may be deleted
                     raise _unreadable(directory, error) from error
-        return _named_in_unicode(files), directories
+        return files, directories
     if os.path.isfile(path):
         return [path], []
     if is_glob(path):
         only = _directory_of(path)
         if only is not None:
-            return _named_in_unicode(_matching(only, os.path.basename(path))), [only]
+            return _matching(only, os.path.basename(path)), [only]
         matches = [
             match
             for match in glob.iglob(path, recursive=True)
             if is_final(os.path.basename(match)) and os.path.isfile(match)
         ]
-        return _named_in_unicode(matches), []
+        return matches, []
     raise SourceFault(f"there is no file or directory {path}", hint="create it first, or correct the option path")
 
 
 def _unreadable(path: str, error: OSError) -> SourceFault:
     return SourceFault(f"{path} cannot be read: {error.strerror or error}", hint="give the right to read it")
-
-
-def _named_in_unicode(paths: list[str]) -> list[str]:
-    """Refuse files with names that no text can hold; nothing was noted of them yet, so that another name helps."""
-    for path in paths:
-        if not is_unicode(path):
-            raise SourceFault(f"the name of the file {path!a} is not UTF-8", hint="rename it, or move it away")
-    return paths
 
 
 def _directory_of(path: str) -> str | None:

@@ -20,7 +20,7 @@ import polars as pl
 
 from headrace.catalog.definitions import BAD, Connector, Stream
 from headrace.connectors.connector import Offset, Skipped, Slice, Split
-from headrace.connectors.files.index import Entry, FileIndex, is_glob, list_files
+from headrace.connectors.files.index import NAMELESS, Entry, FileIndex, is_glob, named, readable_files
 from headrace.connectors.files.left_out import leave_out, read_left_out
 from headrace.connectors.files.parquet_groups import Groups, newest_in
 from headrace.connectors.files.partitions import Partition, partition_of
@@ -56,7 +56,7 @@ SHIFT = 40
 _SAMPLE = 1 << 16
 #: How files of gzip, zstd, bzip2, xz and zip begin.
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ", b"PK\x03\x04")
-#: The size of a file that a repair leaves out, in a split.
+#: The size of a file that a repair leaves out, in a split; that of one without a readable name is less.
 _LEFT_OUT = -1
 _REPAIR = "headrace repair --checkpoint FOLDER --skip-file"
 #: Less than this is not worth a task of its own.
@@ -124,7 +124,7 @@ def check_files(connector: Connector, schema: Schema) -> None:
     if where.messages is not None:
         where.messages.load()
     if not is_glob(where.path):
-        for path in sorted(list_files(where.path, where.pattern))[:1]:
+        for path in sorted(readable_files(where.path, where.pattern))[:1]:
             _check_unpacked(path, where)
 
 
@@ -185,7 +185,7 @@ class FilesSource:
         remaining = min(limit, self._layout.max_rows or limit)
         while number < len(index) and remaining > 0:
             entry = index[number]
-            if number in self._left_out:
+            if self._is_left_out(number):
                 number, position, remaining = number + 1, 0, remaining - 1
                 continue
             position = max(position, entry.begin)
@@ -212,8 +212,8 @@ class FilesSource:
         while (number, position) < (last, stop):
             entry = index[number]
             position = max(position, entry.begin)
-            if number in self._left_out:  # one bad record, with the micro-batch that goes on behind the file
-                entry = msgspec.structs.replace(entry, size=_LEFT_OUT)
+            if self._is_left_out(number):  # one bad record, with the micro-batch that goes on behind the file
+                entry = msgspec.structs.replace(entry, size=min(entry.size, _LEFT_OUT))
                 until = position if number == last else position + 1
             else:
                 until = stop if number == last else self._length(entry)
@@ -242,8 +242,8 @@ class FilesSource:
         schema = select(self._schema, columns)
         for number, path, size, begin, end in split:
             partition = self._partition(path)
-            if self._layout.format != "parquet" or size == _LEFT_OUT:
-                if size != _LEFT_OUT and partition.is_unneeded(schema, self._time_column, unneeded):
+            if self._layout.format != "parquet" or size <= _LEFT_OUT:
+                if size > _LEFT_OUT and partition.is_unneeded(schema, self._time_column, unneeded):
                     # unopened, text does not tell how many records it holds
                     records, length = (0, end - begin) if self._layout.is_text else (end - begin, size)
                     yield Skipped(records, length, partition.newest(self._time_column))
@@ -263,7 +263,7 @@ class FilesSource:
             return None
         schema, times = select(self._schema, columns), []
         for _, path, size, begin, end in split:
-            if size == _LEFT_OUT:
+            if size <= _LEFT_OUT:
                 return None
             _check_present(path, size)
             newest = newest_in(path, begin, end, self._partition(path).stored(schema), self._time_column)
@@ -282,7 +282,7 @@ class FilesSource:
         index = self._index()
         number, position = map(int, offset or (0, 0))
         waiting = index.bytes_before(len(index)) - index.bytes_before(number)
-        if number >= len(index) or not position or number in self._left_out:
+        if number >= len(index) or not position or self._is_left_out(number):
             return waiting
         entry = index[number]
         done = max(0, position - entry.begin)
@@ -310,6 +310,10 @@ class FilesSource:
         if numbers:
             leave_out(self._log, numbers)
         return bool(numbers)
+
+    def _is_left_out(self, number: int) -> bool:
+        """Return whether nothing is read of a file, because of a repair or of its name."""
+        return number in self._left_out or self._index()[number].size == NAMELESS
 
     def _index(self) -> FileIndex:
         if self._files is None:
@@ -347,12 +351,13 @@ class FilesSource:
         schema: Schema,
         skip: Callable[[int, int, int], bool] | None = None,
     ) -> Iterator[Slice]:
-        if size == _LEFT_OUT:
-            why = "the file could not be read, and was left out by headrace repair"
+        if size <= _LEFT_OUT:
+            repaired = "the file could not be read, and was left out by headrace repair"
+            why = "the name of the file is not UTF-8: rename it, and it is read" if size == NAMELESS else repaired
             yield Slice(
                 pl.DataFrame(schema=schema.polars()),
                 pl.Series("seq", [], dtype=pl.Int64),
-                bad_frame([""], [why], [path]),
+                bad_frame([""], [why], [named(path)]),
             )
             return
         _check_present(path, size)

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from headrace.catalog.definitions import Connector, Stream, Table, Timing
-from headrace.connectors.files.index import list_files
+from headrace.connectors.files.index import list_files, readable_files
 from headrace.connectors.files.partitions import partition_columns
 from headrace.connectors.files.source import FilesSource, Layout, check_line_column, layout
 from headrace.connectors.formats import columnar
@@ -63,7 +63,7 @@ def infer_schema(connector: Connector) -> Schema:
             f"the columns that {where.messages.target} returns cannot be inferred",
             hint="name the columns and their types in the statement",
         )
-    files = sorted(list_files(where.path, where.pattern))
+    files = sorted(readable_files(where.path, where.pattern))
     if not files:
         raise SourceFault(
             f"the columns cannot be inferred: there are no files in {where.path} yet",

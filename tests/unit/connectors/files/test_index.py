@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.connectors.files import index
-from headrace.connectors.files.index import BELIEVED, FOLD_INTERVAL, FOLDED, RACY, FileIndex
+from headrace.connectors.files.index import BELIEVED, FOLD_INTERVAL, FOLDED, NAMELESS, RACY, FileIndex, named
 from headrace.errors import SourceFault
 
 CHANGED = 1_800_000_000 * 10**9
@@ -117,15 +117,24 @@ def test_a_clock_that_goes_back_is_not_believed(folder: Folder) -> None:
     assert folder.found(RACY) == 2
 
 
-def test_a_file_whose_name_is_not_utf_8_is_told_and_read_once_it_is_renamed(tmp_path: Path) -> None:
-    os.close(os.open(os.fsencode(tmp_path) + b"/caf\xe9", os.O_CREAT))
-    files = FileIndex(tmp_path / "list" / "files.jsonl", str(tmp_path), "*")
+def test_a_file_whose_name_is_not_utf_8_is_noted_once_and_read_once_it_is_renamed(tmp_path: Path) -> None:
+    folder, log = tmp_path / "in", tmp_path / "files.jsonl"
+    folder.mkdir()
+    os.close(os.open(os.fsencode(folder) + b"/caf\xe9", os.O_CREAT))
+    (folder / "caf\\xe9").write_text("x\n")  # what is shown of the other
     for _ in range(2):
-        with pytest.raises(SourceFault, match=r"caf\\udce9' is not UTF-8"):
-            files.refresh()
-    os.rename(os.fsencode(tmp_path) + b"/caf\xe9", tmp_path / "café")
+        files = FileIndex(log, str(folder), "*")
+        files.refresh()
+        assert sorted((named(files[n].path), files[n].size) for n in range(len(files))) == [
+            (f"{folder}/caf\\xe9", NAMELESS),
+            (f"{folder}/caf\\xe9", 2),
+        ]
+        assert files.bytes_before(2) == 2
+    os.rename(os.fsencode(folder) + b"/caf\xe9", folder / "café")
     files.refresh()
-    assert files[0].path == str(tmp_path / "café")
+    assert files[2].path == str(folder / "café")
+    files.fold(3)
+    assert len(FileIndex(log, str(folder), "*")) == 3
 
 
 def test_a_directory_that_cannot_be_listed_is_told_and_a_partition_that_vanishes_is_passed_over(
