@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -52,6 +53,10 @@ def rank(nodeid: str) -> int:
 @pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank(item.nodeid))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # thousands of tests and modules stay until the end; the collector need not look at them
 
 
 @pytest.hookimpl(optionalhook=True)

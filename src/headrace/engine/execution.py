@@ -21,7 +21,7 @@ from headrace.model.page import Completion, Element, Page, Punctuation
 from headrace.model.patterns.feedback import Feedback
 from headrace.model.schema import TS
 from headrace.model.time import BEGIN
-from headrace.operators.capabilities import Speaking, Timed
+from headrace.operators.capabilities import is_speaking, is_timed
 from headrace.operators.operator import Operator
 from headrace.operators.specs import Exchange, Output
 
@@ -90,8 +90,8 @@ class Execution:
 
     def _notice(self) -> None:
         """Remember which operators speak, and which wait for time."""
-        self._speaking = {name: speaker for name, speaker in self.operators.items() if isinstance(speaker, Speaking)}
-        self._timed = {name: timed for name, timed in self.operators.items() if isinstance(timed, Timed)}
+        self._speaking = {name: speaker for name, speaker in self.operators.items() if is_speaking(speaker)}
+        self._timed = {name: timed for name, timed in self.operators.items() if is_timed(timed)}
 
     def connect(self) -> None:
         """Connect the operators by arcs; what is unread stays."""

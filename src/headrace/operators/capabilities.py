@@ -115,7 +115,7 @@ def late_at(operator: Operator) -> int:
 
 def due_of(operator: Operator) -> int | None:
     """Return the least bound that would complete something that an operator holds; None if no bound would."""
-    return operator.due() if _is_timed(operator) else None
+    return operator.due() if is_timed(operator) else None
 
 
 def purge(operator: Operator, port: int, pattern: Pattern) -> int:
@@ -163,6 +163,16 @@ def _has(operator: type[Operator], capability: Any) -> bool:
     return issubclass(operator, capability)
 
 
+def is_speaking(operator: Operator) -> TypeGuard[Speaking]:
+    """Return whether an operator gives feedback to those before it."""
+    return _has(type(operator), Speaking)
+
+
+def is_timed(operator: Operator) -> TypeGuard[Timed]:
+    """Return whether an operator holds results back until a bound completes them."""
+    return _has(type(operator), Timed)
+
+
 def is_replannable(operator: Operator) -> TypeGuard[Replannable]:
     """Return whether the plan of an operator can change."""
     return _has(type(operator), Replannable)
@@ -184,10 +194,6 @@ def _is_holding(operator: Operator) -> TypeGuard[Holding]:
 
 def _is_punctual(operator: Operator) -> TypeGuard[Punctual]:
     return _has(type(operator), Punctual)
-
-
-def _is_timed(operator: Operator) -> TypeGuard[Timed]:
-    return _has(type(operator), Timed)
 
 
 def _is_purgeable(operator: Operator) -> TypeGuard[Purgeable]:

@@ -101,28 +101,30 @@ class Storage(Protocol):
 _DISK: Storage = LocalDisk()
 OBJECTS = ObjectStorage()
 _mounts: dict[Path, Storage] = {}
+_innermost: tuple[tuple[str, Storage], ...] = ()  # the mounts, with their directories as text, the innermost first
 
 
 def storage_of(path: Path) -> Storage:
     """Return the storage that holds a path: that of the innermost directory at which one is mounted, else its own."""
     path = located(path)
     own: Storage = OBJECTS if isinstance(path, ObjectPath) else _DISK
-    if not _mounts:
+    if not _innermost:
         return own
     text = f"{path}/"
-    around = [directory for directory in _mounts if text.startswith(f"{directory}/")]
-    return _mounts[max(around, key=lambda directory: len(directory.parts))] if around else own
+    return next((storage for directory, storage in _innermost if text.startswith(directory)), own)
 
 
 def mount(directory: Path, storage: Storage) -> None:
     """Let `storage` hold everything below a directory of this process, until it is unmounted."""
     _mounts[directory] = storage
+    _order()
 
 
 def unmount(directory: Path, storage: Storage) -> None:
     """End what `mount` has begun, if no other storage has taken the place since."""
     if _mounts.get(directory) is storage:
         del _mounts[directory]
+        _order()
 
 
 @contextmanager
@@ -137,3 +139,10 @@ def mounted(directory: Path, storage: Storage) -> Iterator[Storage]:
             _mounts.pop(directory, None)
         else:
             _mounts[directory] = before
+        _order()
+
+
+def _order() -> None:
+    global _innermost
+    innermost = sorted(_mounts.items(), key=lambda mounted: len(mounted[0].parts), reverse=True)
+    _innermost = tuple((f"{directory}/", storage) for directory, storage in innermost)
