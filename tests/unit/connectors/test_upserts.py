@@ -86,7 +86,7 @@ CREATE QUERY merged AS SELECT * FROM log UNION ALL SELECT at, k, v + 100 AS v, c
 """
 
 
-@pytest.mark.parametrize(("cut", "buckets"), [(60, 3), (1, 1), (7, 2)])
+@pytest.mark.parametrize(("cut", "buckets"), [(60, 3), pytest.param(1, 1, marks=pytest.mark.slow), (7, 2)])
 def test_disorder_and_the_cut_of_micro_batches_do_not_change_a_table(cut: int, buckets: int) -> None:
     draw, start = random.Random(5), dt.datetime(2026, 1, 1)  # noqa: DTZ001
     seconds = [max(0, n - draw.randrange(15)) for n in range(60)]

@@ -152,6 +152,7 @@ def test_a_cookie_ends_with_the_server_and_with_its_token(tmp_path: Path) -> Non
         end(second)
 
 
+@pytest.mark.slow
 def test_statements_that_may_be_run_by_readers_change_nothing(tmp_path: Path) -> None:
     from headrace.language.parser import parse
 

@@ -50,6 +50,7 @@ def frames(draw: st.DrawFn) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 @given(frames(), st.sampled_from(list(CODECS)))
 def test_rows_are_read_as_they_were_written(rows: pl.DataFrame, codec: str) -> None:
     content = written(rows, codec)

@@ -20,6 +20,7 @@ def outcome() -> Outcome:
     return idle_waiting.report(Size(1, 40, 2, 200, 1), Trial("quick"))
 
 
+@pytest.mark.slow
 def test_a_tiny_run_gives_the_table_and_the_figure(outcome: Outcome) -> None:
     names = [finding.what for finding in outcome.findings]
     assert len(names) == len(set(names)) > 50
@@ -32,6 +33,7 @@ def test_a_tiny_run_gives_the_table_and_the_figure(outcome: Outcome) -> None:
     assert any("virtual time" in note for note in outcome.notes)
 
 
+@pytest.mark.slow
 def test_even_a_tiny_run_shows_that_bounds_on_demand_do_not_wait(outcome: Outcome) -> None:
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
     assert verdicts["A to C"] == "confirmed"
