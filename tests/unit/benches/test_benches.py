@@ -1,6 +1,7 @@
 """The benchmarks' own parts: data that repeats, queries that bind, and a check that can fail."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
@@ -56,3 +57,12 @@ def test_different_results_are_told_loudly(benches):
     outcome.check_equal("case", mine, mine)
     with pytest.raises(outcome.Disagreement, match="query q"):
         outcome.check_equal("case", mine, other)
+
+
+def test_the_lines_of_json_that_are_measured_are_good_ones(benches, tmp_path):
+    bench = benches("json_lines")
+    for name, (columns, _) in bench.FILES.items():
+        bench.write(tmp_path / name, name, 100)
+        _, rows, total = bench.ours(tmp_path / name, columns)
+        prices = [json.loads(line)["price"] for line in (tmp_path / name).read_text().splitlines()]
+        assert (rows, total) == (100, pytest.approx(sum(prices)))

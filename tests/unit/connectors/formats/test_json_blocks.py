@@ -141,3 +141,11 @@ def test_a_decimal_is_what_the_text_has(type_: DataType) -> None:
     assert all("is not a DECIMAL(8,2)" in why or f"is not an {type_.value}" in why for _, why in parsed.bad)
     values = [Decimal("1.01"), Decimal("2.50"), Decimal("1000.00"), None]
     assert parsed.rows["p"].to_list() == (values if bare else [[value] for value in values])
+
+
+def test_a_record_of_several_lines_is_read_as_one_of_one_line() -> None:
+    records = [(GOOD % number).encode() for number in range(3)]
+    several = [record.replace(b", ", b",\r\n  ") for record in [*records, records[0][:-1]]]
+    parsed = parse_each(lines_of(several), NESTED, Json())
+    assert_frame_equal(parsed.rows, parse(lines_of(records), NESTED, Json()).rows)
+    assert [line for line, _ in parsed.bad] == [3]
