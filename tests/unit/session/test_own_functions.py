@@ -41,6 +41,9 @@ def leave(x: int) -> int:
 def texts(x: pl.Series) -> pl.Series:
     return x.cast(pl.String)
 
+def span(x: int) -> datetime.timedelta:
+    return datetime.timedelta(days=1)
+
 def zoned(x: datetime.datetime) -> datetime.datetime:
     return x.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
 
@@ -123,6 +126,26 @@ def test_what_a_function_does_wrong_is_told_with_its_name(function: str, message
         with pytest.raises(OperatorFault) as failed:
             run(session, "f(k)")
         assert re.search(message, failed.value.message)
+
+
+@pytest.mark.parametrize(
+    ("returned", "function", "shown"),
+    [
+        ("DOUBLE", "texts' VECTORIZED", "'0'"),
+        ("DECIMAL(5, 2)", "texts' VECTORIZED", "'0'"),
+        ("STRING", "halves' VECTORIZED", "0.0"),
+        ("BOOLEAN", "halves' VECTORIZED", "0.0"),
+        ("TIMESTAMP", "halves' VECTORIZED", "0.0"),
+        ("TIMESTAMP", "span'", "datetime.timedelta(days=1)"),
+        ("DATE", "span'", "datetime.timedelta(days=1)"),
+    ],
+)
+def test_a_value_of_another_kind_is_not_converted(returned: str, function: str, shown: str) -> None:
+    with Session(host="local") as session:
+        session.execute(f"{STREAM}; CREATE FUNCTION f(INT) RETURNS {returned} FROM PYTHON 'own_code:{function}")
+        with pytest.raises(OperatorFault) as failed:
+            run(session, "f(k)")
+        assert failed.value.message.endswith(f"gave a value that is no {returned.replace(', ', ',')}: {shown}")
 
 
 def test_a_module_that_ends_the_process_when_it_is_imported_cannot_be_loaded(module: Path) -> None:

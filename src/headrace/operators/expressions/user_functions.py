@@ -18,7 +18,7 @@ from headrace.errors import OperatorFault, found_in
 from headrace.model.expressions.expression import Call
 from headrace.model.python_function import Style, parse_function
 from headrace.model.python_target import RAISED
-from headrace.model.types import DataType
+from headrace.model.types import DataType, Type, is_nested
 
 _HINT = "the module must be importable on every worker"
 
@@ -73,13 +73,28 @@ def load(function: str) -> tuple[Style, Callable[..., Any]]:
 
 def _column(values: list[Any] | pl.Series, type_: DataType) -> pl.Series:
     """Return values as a column of the declared type; a fraction is not cut off to fit an integer."""
-    if not isinstance(values, pl.Series):
-        return pl.Series(values, dtype=type_.polars).cast(type_.polars)  # from a time with a zone
-    if type_.is_integer and not values.dtype.is_integer():
-        wrong = values.filter(values != values.floor()) if values.dtype.is_numeric() else values.drop_nulls()
+    column = values if isinstance(values, pl.Series) else pl.Series(values, dtype=type_.polars)
+    known = column.drop_nulls()
+    if len(known) and not _is_kin(column.dtype, type_):
+        raise TypeError(repr(known[0]))
+    if type_.is_integer and not column.dtype.is_integer():
+        wrong = known.filter(known != known.floor())
         if len(wrong):
             raise TypeError(repr(wrong[0]))
-    return values.cast(type_.polars)
+    return column.cast(type_.polars)
+
+
+def _is_kin(dtype: pl.DataType, type_: DataType) -> bool:
+    """Say whether a column of this kind may be meant for a type: another unit, width or zone, but not a text of it."""
+    if dtype == type_.polars or is_nested(type_):
+        return True
+    if type_.is_numeric:
+        return dtype.is_numeric()
+    if type_ is Type.STRING:
+        return dtype in (pl.Categorical, pl.Enum)
+    if type_ in (Type.TIMESTAMP, Type.DATE):
+        return isinstance(dtype, pl.Datetime | pl.Date)
+    return type_ is Type.INTERVAL and isinstance(dtype, pl.Duration)
 
 
 def _by_row(code: Callable[..., Any], args: Sequence[pl.Series], known: pl.Series) -> list[Any]:
