@@ -100,6 +100,8 @@ PHRASES = {
     ("TIMESTAMP", "BY"): _WATERMARK,
     ("MATCH_CONDITION", "("): _AS_OF,
     ("*", "*"): "write pow(x, 2)",
+    ("/", "/"): "write x DIV y for the whole part of a quotient",
+    ("SEPARATOR", ""): "write group_concat(x, ';' ORDER BY y)",
     ("READ_FILES", "("): "write CREATE STREAM name (...) FROM FILES (path 'data'), or CREATE TABLE, and FROM name",
     ("READ_KAFKA", "("): "write CREATE STREAM name (column TYPE, ...) FROM KAFKA (...), and FROM name",
     ("EMIT", "CHANGES"): _NO_EMIT,

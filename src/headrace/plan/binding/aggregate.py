@@ -560,6 +560,8 @@ def _check_number(name: str, call: exp.Expr, args: list[exp.Expr]) -> None:
 
 
 def _fraction(expr: Expr, node: exp.Expr, name: str) -> Literal:
+    while isinstance(expr, Cast):
+        expr = expr.arg
     value = expr.value if isinstance(expr, Literal) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise TypeFault(

@@ -38,10 +38,16 @@ def coerce(expr: Expr, target: DataType) -> Expr:
 
 
 def cast(expr: Expr, target: DataType) -> Expr:
-    """Convert a value as CAST does: a text that is no time gives NULL, whether it is a constant or in a column."""
+    """Convert a value as CAST does: a text that is no time gives NULL, whether it is a constant or in a column.
+
+    A number that is cast to DOUBLE is no DECIMAL any more, whatever stands beside it.
+    """
     is_time = target is Type.DATE or target is Type.TIMESTAMP
     if isinstance(expr, Literal) and is_text(expr) and is_time and not _ISO.fullmatch(str(expr.value)):
         return Cast(expr, target)
+    is_number = isinstance(expr, Literal) and expr.type.is_numeric and expr.value is not None
+    if is_number and target in (Type.FLOAT, Type.DOUBLE):
+        return Cast(expr, target)  # beside a DECIMAL, a number that is written alone would be one
     try:
         return coerce(expr, target)
     except ValueError:

@@ -30,7 +30,7 @@ from headrace.plan.binding.expressions.nested import field as field_of
 from headrace.plan.binding.expressions.scope import Scope
 from headrace.plan.binding.expressions.standard_forms import without_escape
 from headrace.plan.binding.expressions.time_units import shifted, unit_of
-from headrace.plan.binding.expressions.written_out import NAMES, written_out
+from headrace.plan.binding.expressions.written_out import NAMES, OF_ARRAYS, written_out
 from headrace.plan.binding.modifier import refuse_modifier
 from headrace.plan.binding.span import place
 
@@ -361,12 +361,13 @@ class ExpressionBinder:
                 hint=did_you_mean(node.name, AGGREGATES),
             )
         if (
-            node.name.lower() == "reverse"
+            node.name.lower() in OF_ARRAYS
             and len(node.expressions) == 1
-            and self.catalog.function("reverse") is None
+            and self.catalog.function(node.name) is None
             and isinstance(self.bind(node.expressions[0]).type, ArrayType)
         ):
-            node = exp.Anonymous(this="array_reverse", expressions=node.expressions).update_positions(node)
+            of_array = OF_ARRAYS[node.name.lower()]
+            node = exp.Anonymous(this=of_array, expressions=node.expressions).update_positions(node)
         if node.name.lower() in NAMES and self.catalog.function(node.name) is None:
             return self.bind(written_out(node))
         if any(isinstance(arg, exp.Lambda) for arg in node.expressions) or (
@@ -420,7 +421,11 @@ class ExpressionBinder:
         if isinstance(base, exp.Column) and base.name.upper() == "MAP" and not base.table and len(inside) % 2 == 0:
             return construct("map", [self.bind(arg) for arg in inside], inside, place(node))
         if len(inside) != 1 or isinstance(inside[0], exp.Slice):
-            raise NotSupported("a part of an ARRAY is written slice(x, start, length)", span=place(node))
+            raise NotSupported(
+                "a part of an ARRAY cannot be written with a colon",
+                span=place(node),
+                hint="write slice(xs, 1, 2): two elements from the first",
+            )
         return item(self.bind(base), self.bind(inside[0]), place(node))
 
     def _struct_literal(self, node: exp.Struct) -> Expr:

@@ -36,6 +36,8 @@ FORMS: dict[tuple[str, int], str] = {
     ("row_to_json", 1): "to_json($0)",
     ("xor", 2): "(($0) OR ($1)) AND NOT (($0) AND ($1))",
 }
+#: What functions of texts are for an ARRAY.
+OF_ARRAYS = {"len": "size", "length": "size", "reverse": "array_reverse"}
 NAMES = frozenset(name for name, _ in FORMS)
 
 
