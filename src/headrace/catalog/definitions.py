@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from headrace.language.syntax.names import FED
 from headrace.model.action import RaiseEvent, Reaction, SwitchQuery
-from headrace.model.expressions.expression import Expr
+from headrace.model.expressions.expression import Column, Expr
 from headrace.model.option import Option
 from headrace.model.python_function import Style
 from headrace.model.qos import Qos, qos_of
@@ -38,6 +38,8 @@ class Connector(Struct, frozen=True):
     options: dict[str, Option]
 
 
+#: The time at which a record is read, in expressions of computed columns.
+READ_AT = Column("__read", Type.TIMESTAMP)
 #: A record whose timestamp is further ahead of the clock is a bad one, if its stream does not say otherwise.
 AHEAD = HOUR
 
@@ -80,6 +82,18 @@ class Stream(Struct, frozen=True, tag="stream"):
     delimited: tuple[str, ...] = ()
     behind: bool = False
     computed: tuple[tuple[str, Expr], ...] = ()
+
+    @property
+    def arrivals(self) -> frozenset[str]:
+        """Return the columns that have the time at which a record is read."""
+        return frozenset(name for name, expr in self.computed if expr == READ_AT)
+
+    @property
+    def times(self) -> frozenset[str]:
+        """Return the columns that are the timestamp of their tuple."""
+        if self.timing is Timing.INTERNAL:
+            return self.arrivals
+        return frozenset() if self.time_column is None else frozenset((self.time_column,))
 
     @property
     def recorded(self) -> Stream:

@@ -47,9 +47,8 @@ def try_stream(stream: Stream, now: int) -> Trial:
             if end != offset:
                 for split in source.splits(offset, end, parallel=1):
                     for piece in source.read(split):
-                        rows = pl.concat([rows, computed_rows(stream, piece.rows).select(stream.schema.names)]).head(
-                            RECORDS
-                        )
+                        read = computed_rows(stream, piece.rows, now + later).select(stream.schema.names)
+                        rows = pl.concat([rows, read]).head(RECORDS)
                         if piece.bad is not None:
                             bad += [(str(a), str(b), str(c)) for a, b, c in piece.bad.head(RECORDS).iter_rows()]
                         if rows.height >= RECORDS or len(bad) >= RECORDS:

@@ -134,9 +134,11 @@ class Ingest:
         """
         with attributed(lambda: self.running):
             if not self._schedules:
-                yield from self._run(task, stage, [self._read(work) for work in task.work], [])
+                yield from self._run(task, stage, [self._read(work, task.time) for work in task.work], [])
                 return
-            held = [self._hold(work) for work in task.work]  # to which stints the tuples belong decides what runs
+            held = [
+                self._hold(work, task.time) for work in task.work
+            ]  # to which stints the tuples belong decides what runs
             stints = self._stints_in(task, held)
             ingest = self._with(stints)
         with attributed(lambda: ingest.running):
@@ -173,9 +175,9 @@ class Ingest:
         control = msgspec.structs.replace(base, bounds=bounds, lanes=lanes, begun=stints)
         yield from self._controls(task, control, counts, router, began)
 
-    def _hold(self, work: Work) -> list[Slice | Skipped]:
+    def _hold(self, work: Work, time: int) -> list[Slice | Skipped]:
         with attributed_to_readers(work.stream, self.running):
-            return list(self._read(work))
+            return list(self._read(work, time))
 
     def _stints_in(self, task: Task, held: Sequence[Sequence[Slice | Skipped]]) -> list[Stint]:
         """Return the stints after those that are on to which tuples of a task belong."""
@@ -274,7 +276,7 @@ class Ingest:
         name = self._name(work, split)
         is_told, newest = self.lane_times.ask(time, name, reading)
         if not is_told:
-            newest, _ = self._times(work, list(self._read(msgspec.structs.replace(work, split=split))))
+            newest, _ = self._times(work, list(self._read(msgspec.structs.replace(work, split=split), time)))
             self.lane_times.tell(time, name, newest)
         return newest
 
@@ -358,7 +360,7 @@ class Ingest:
             counts.append(ShedSeen(setting.reader, setting.port, shed.seen, shed.dropped))
         return counts
 
-    def _read(self, work: Work) -> Iterator[Slice | Skipped]:
+    def _read(self, work: Work, time: int) -> Iterator[Slice | Skipped]:
         """Read a split, if possible without the records that no query needs."""
         source, columns = self.sources[work.stream], self.needed.columns(work.stream)
         unneeded = self.needed.unneeded(work.stream)
@@ -368,7 +370,7 @@ class Ingest:
         else:
             pieces = source.read(work.split, columns)
         stream = self.streams.get(work.stream)
-        return with_computed(stream, pieces) if stream is not None and stream.computed else pieces
+        return with_computed(stream, pieces, time) if stream is not None and stream.computed else pieces
 
     def _floor(self, work: Work, time: int) -> int:
         """Return a lower bound of the timestamps in a split."""

@@ -36,7 +36,7 @@ FUNCTIONS = {
     "mz_now": "write rowtime, the timestamp of the tuple",
     "mz_logical_timestamp": "write rowtime, the timestamp of the tuple",
     "current_watermark": "a query cannot read the watermark; late tuples are in a side stream such as bids.late",
-    "proctime": "write rowtime; a stream with TIMESTAMP INTERNAL is stamped when its tuples arrive",
+    "proctime": "declare it in CREATE STREAM: seen AS PROCTIME(); or write rowtime, the timestamp of the tuple",
     "explode": _UNNEST,
     "explode_outer": _UNNEST,
     "posexplode": _UNNEST,

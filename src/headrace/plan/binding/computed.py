@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
+from headrace.catalog.definitions import READ_AT
 from headrace.errors import NotSupported, TypeFault
 from headrace.language.syntax.statements import ComputedColumn
 from headrace.model.expressions.expression import Call, Expr, columns, substitute, walk
@@ -42,12 +43,8 @@ def bind_computed(
 
 def _bound(column: ComputedColumn, scope: Scope, catalog: Catalog) -> Expr:
     tree = column.expression
-    if isinstance(tree, exp.Anonymous) and tree.name.upper() == "PROCTIME":
-        raise NotSupported(
-            f"the column {column.name.text} is the time at which a record is read",
-            span=column.span,
-            hint="leave it out: without WATERMARK FOR and TIMESTAMP BY, the time of a tuple is when it is read",
-        )
+    if is_proctime(tree):
+        return READ_AT
     expr = ExpressionBinder(scope, catalog, "in a computed column").bind(tree)
     if any(isinstance(part, Call) and is_python_function(part.function) for part in walk(expr)):
         raise NotSupported("a computed column cannot call a function in Python", span=place(tree), hint=_VIEW)
@@ -60,6 +57,11 @@ def _bound(column: ComputedColumn, scope: Scope, catalog: Catalog) -> Expr:
             hint=f"leave it out, or {_VIEW}",
         )
     return expr
+
+
+def is_proctime(tree: exp.Expr) -> bool:
+    """Return whether an expression is PROCTIME(), the time at which a record is read."""
+    return isinstance(tree, exp.Anonymous) and tree.name.upper() == "PROCTIME" and not tree.expressions
 
 
 def _fitted(expr: Expr, column: ComputedColumn) -> Expr:

@@ -21,6 +21,7 @@ from headrace.language.syntax.clauses import (
 )
 from headrace.model.expressions.expression import Call, Column, Expr, conjunction, conjuncts
 from headrace.plan import nodes
+from headrace.plan.binding.computed import is_proctime
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
@@ -32,7 +33,7 @@ from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.partition import partition_of
 from headrace.plan.binding.semi_joins import exists_of, is_semi_join
 from headrace.plan.binding.span import place
-from headrace.plan.binding.time_columns import time_columns, time_lags
+from headrace.plan.binding.time_columns import arrival_columns, time_columns, time_lags
 from headrace.plan.binding.tumbling import Bound, tumbling_columns
 from headrace.plan.binding.unnest import generators_of, unnested
 from headrace.plan.binding.whole_windows import BOUNDS
@@ -130,6 +131,8 @@ def _check_temporal(steps: list[Step], scope: Scope, env: Environment) -> None:
                 )
             continue
         if step.item.versions is None:
+            if isinstance(source, Table) and _is_arrival(clause.time, streams, scope, env):
+                continue  # as it was read last
             raise NotSupported(
                 f"{step.item.names[0]} has no versions by time",
                 span=clause.span,
@@ -145,6 +148,14 @@ def _check_temporal(steps: list[Step], scope: Scope, env: Environment) -> None:
                 span=clause.span,
                 hint=f"write FOR SYSTEM_TIME AS OF {streams[0].item.names[0]}.rowtime",
             )
+
+
+def _is_arrival(time: exp.Expr, streams: list[Step], scope: Scope, env: Environment) -> bool:
+    """Return whether a time is that at which a tuple was read."""
+    if is_proctime(time):
+        return True
+    bound = ExpressionBinder(scope, env.catalog, "in FOR SYSTEM_TIME AS OF").bind(time)
+    return isinstance(bound, Column) and any(bound.name in _arrival_names(stream, env) for stream in streams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +261,13 @@ def _time_names(step: Step, env: Environment) -> list[str]:
     """Return the names under which the timestamps of an item come out."""
     assert not isinstance(step.item.source, Table)
     times = time_columns(step.item.source, env)
+    return [name for name, field in zip(step.names, step.item.schema, strict=True) if field.name in times]
+
+
+def _arrival_names(step: Step, env: Environment) -> list[str]:
+    """Return the names under which the times come out at which records of an item were read."""
+    assert not isinstance(step.item.source, Table)
+    times = arrival_columns(step.item.source, env)
     return [name for name, field in zip(step.names, step.item.schema, strict=True) if field.name in times]
 
 

@@ -25,6 +25,21 @@ def time_columns(node: Node, env: Environment) -> frozenset[str]:
     return frozenset(name for name, lag in time_lags(node, env).items() if lag == 0)
 
 
+def arrival_columns(node: Node, env: Environment) -> frozenset[str]:
+    """Return the columns that have the time at which a record of a stream was read, as PROCTIME() gives it."""
+    match node:
+        case nodes.Scan(name=name):
+            stream = env.catalog.get(name)
+            return stream.arrivals if isinstance(stream, Stream) else frozenset()
+        case nodes.Project(input=below, columns=columns):
+            known = arrival_columns(below, env)
+            return frozenset(name for name, expr in columns if isinstance(expr, Column) and expr.name in known)
+        case nodes.Filter(input=below):
+            return arrival_columns(below, env)
+        case _:
+            return frozenset()
+
+
 def time_lags(node: Node, env: Environment) -> Mapping[str, int]:
     """Return the columns that are always the same time before the timestamp of their tuple, and that time.
 
@@ -36,7 +51,7 @@ def time_lags(node: Node, env: Environment) -> Mapping[str, int]:
             if stream is None:
                 whole = plan_of(node, env)
                 return {} if whole is None else time_lags(whole, env)
-            return {stream.time_column: 0} if isinstance(stream, Stream) and stream.time_column is not None else {}
+            return dict.fromkeys(stream.times, 0) if isinstance(stream, Stream) else {}
         case nodes.Project(input=below, columns=columns):
             known = time_lags(below, env)
             return {name: lag for name, expr in columns if (lag := _lag(expr, known)) is not None}
