@@ -32,6 +32,8 @@ CREATE STREAM s (at TIMESTAMP, k INT, v INT) TIMESTAMP BY at SKEW 3 SECONDS FROM
 CREATE STREAM t (at TIMESTAMP, k INT, w INT) TIMESTAMP BY at SKEW 3 SECONDS FROM MEMORY;
 CREATE TABLE names (k INT, name STRING) FROM FILES (path '{folder}/names.csv') REFRESH '1 day';
 CREATE TABLE newest (k INT, w INT, PRIMARY KEY (k)) FROM t;
+CREATE VIEW per_key AS SELECT k, count(*) AS n FROM s GROUP BY k EMIT CHANGES STATE TTL '1 day';
+CREATE VIEW pairs AS SELECT s.v, t.w FROM s LEFT JOIN t ON s.v = t.w EMIT CHANGES STATE TTL '1 day';
 CREATE QUERY reads AS SELECT k FROM s UNION ALL SELECT k FROM t INTO MEMORY;
 CREATE QUERY uses AS SELECT s.k FROM s JOIN names ON s.k = names.k INTO MEMORY;
 """
@@ -67,6 +69,36 @@ SHAPES = {
     "as_of": (
         "SELECT s.k, s.v, r.w FROM s LEFT JOIN newest FOR SYSTEM_TIME AS OF s.at AS r ON s.k = r.k",
         f"SELECT s.k, s.v, ({AS_OF}) FROM s",
+    ),
+    "as_of_inner": (
+        "SELECT s.k, s.v, r.w FROM s JOIN newest FOR SYSTEM_TIME AS OF s.at AS r ON s.k = r.k WHERE r.w > 3",
+        f"SELECT k, v, w FROM (SELECT s.k, s.v, ({AS_OF}) AS w FROM s) WHERE w > 3",
+    ),
+    "right": (
+        f"SELECT s.k, t.w, t.k AS other FROM s RIGHT JOIN t ON s.v = t.w AND s.k < 3 WHERE t.w < 9 {CHANGES}",
+        "SELECT s.k, t.w, t.k FROM s RIGHT JOIN t ON s.v = t.w AND s.k < 3 WHERE t.w < 9",
+    ),
+    "known_left": (
+        "SELECT x.k, x.name, t.w FROM (SELECT s.k, s.v, n.name FROM s JOIN names AS n ON s.k = n.k) AS x "
+        f"LEFT JOIN t ON x.v = t.w {CHANGES}",
+        "SELECT s.k, s.name, t.w FROM s LEFT JOIN t ON s.v = t.w WHERE s.name IS NOT NULL",
+    ),
+    "by_name": (
+        "SELECT name, count(*) AS n, count(DISTINCT v) AS d FROM (SELECT n.name, s.v FROM s LEFT JOIN names AS n ON "
+        f"s.k = n.k) AS x GROUP BY name HAVING count(DISTINCT v) > 1 {CHANGES}",
+        "SELECT name, count(*), count(DISTINCT v) FROM s GROUP BY name HAVING count(DISTINCT v) > 1",
+    ),
+    "all": (
+        f"SELECT min(v) AS low, count(*) FILTER (WHERE k = 1) AS ones FROM s {CHANGES}",
+        "SELECT min(v), count(*) FILTER (WHERE k = 1) FROM s HAVING count(*) > 0",
+    ),
+    "of_counts": (
+        "SELECT k, n, change FROM per_key WHERE n < 4 AND k IS DISTINCT FROM 2",
+        "SELECT k, count(*) AS n FROM s WHERE k IS DISTINCT FROM 2 GROUP BY k HAVING count(*) < 4",
+    ),
+    "of_pairs": (
+        "SELECT v, w, change FROM pairs WHERE w IS NULL OR w > 3",
+        "SELECT s.v, t.w FROM s LEFT JOIN t ON s.v = t.w WHERE t.w IS NULL OR t.w > 3",
     ),
     "plain": ("SELECT k, v FROM s", "SELECT k, v FROM s"),
 }

@@ -24,6 +24,43 @@ def hidden_change(plan: Node) -> str | None:
     return min(changes) if changes and CHANGE not in changes and others else None
 
 
+def separation(plan: Node) -> str | None:
+    """Return what leaves out or repeats changes of a changelog, so that the rest gives another table; None if nothing.
+
+    The first changes of a changelog are one, too: LIMIT separates nothing.
+    """
+    if not _changes(plan):
+        return None
+    match plan:
+        case nodes.Changes():
+            return None
+        case nodes.Join(change=change) if change:
+            return None
+        case nodes.Join() | nodes.MultiJoin() | nodes.SequenceJoin():
+            return "a JOIN with a stream"
+        case nodes.Distinct(span=span) if span:
+            return "DISTINCT over a window"
+        case nodes.Deduplicate():
+            return "ROW_NUMBER() ... = 1"
+        case nodes.Filter(input=below) if _is_ranked(below):
+            return "a condition on OVER (...)"
+        case nodes.Suppress():
+            return "RSUPPRESS or TSUPPRESS"
+        case _:
+            return next((found for child in inputs(plan) if (found := separation(child)) is not None), None)
+
+
+def _is_ranked(node: Node) -> bool:
+    """Return whether changes have columns that depend on other changes."""
+    match node:
+        case nodes.Rank() | nodes.Over() | nodes.WindowOver():
+            return bool(_changes(node))
+        case nodes.Project(input=below) | nodes.Filter(input=below):
+            return _is_ranked(below)
+        case _:
+            return False
+
+
 @dataclass(frozen=True, slots=True)
 class Unsteady:
     """What a changelog takes from a table whose rows change between an insert and its delete.

@@ -44,7 +44,7 @@ from headrace.plan.binding.event import bind_detection
 from headrace.plan.binding.pace import late_of
 from headrace.plan.binding.rule import BoundRule, bind_rule
 from headrace.plan.binding.size import check_plan
-from headrace.plan.changelogs import hidden_change, unsteady
+from headrace.plan.changelogs import hidden_change, separation, unsteady
 from headrace.plan.explain import explain as explain_plan
 from headrace.plan.key_order import in_key_order
 from headrace.plan.nodes import Detect, Filter, Limit, Node, Project, Scan
@@ -163,6 +163,8 @@ def command_for(
         _check_change(sink, plan)
         check_sink(query.name, sink, query.schema)
     _check_steady(query, plan, catalog)
+    for sink in query.sinks:
+        _check_whole(sink, plan)
     if ON_DEMAND in query.options:
         choose_grid = no_grid  # tuples wait where they lie by key
     is_numbered = reaction is not None
@@ -207,6 +209,17 @@ def _check_change(sink: Connector, plan: Node) -> None:
             f"{sink.kind}: a table by key reads in the column {CHANGE!r} what happened to a row, but here that is in "
             f"{renamed!r}, because the query has a column {CHANGE!r} of its own",
             hint="give yours another name, such as kind; or leave the key out: then every change is a result",
+        )
+
+
+def _check_whole(sink: Connector, plan: Node) -> None:
+    """Refuse a table by key of a part of the changes of a changelog."""
+    found = separation(plan) if is_by_key(sink) else None
+    if found is not None:
+        raise NotSupported(
+            f"{sink.kind}: a table by key needs all changes of a changelog, and {found} leaves out or repeats some",
+            hint="write it before the GROUP BY or JOIN that gives the changes; or leave the key out: then every change "
+            f"is a result; or leave the column {CHANGE} out: then each result is the new row of its key",
         )
 
 
