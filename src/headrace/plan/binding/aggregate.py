@@ -32,12 +32,20 @@ from headrace.model.python_target import is_python_target
 from headrace.model.rank import RankOrder
 from headrace.model.schema import TS
 from headrace.model.sketch import has_sketch
-from headrace.model.types import ArrayType, DataType, StructType, Type, common_type, is_nested
+from headrace.model.types import ArrayType, DataType, StructType, Type, is_nested
 from headrace.model.value_order import ordered_arguments
 from headrace.model.window import AggregateCall
+from headrace.plan.binding.aggregate_arguments import (
+    ENDS,
+    check_number,
+    counted,
+    fitted,
+    fold_arguments,
+    fraction,
+    whole_row,
+)
 from headrace.plan.binding.composed_aggregates import COMPOSED, call_of, composed, is_listed
 from headrace.plan.binding.environment import Environment
-from headrace.plan.binding.expressions.coerce import coerce
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.expressions.scope import unique
@@ -215,9 +223,9 @@ class Grouping:
             return self._folded(own, call, condition)
         function, arg, more = self._argument(name, call)
         if own is not None and arg is not None:
-            arg = _fitted(arg, own.arg, own.name, call)
-        if function in _ENDS and arg is not None:
-            more = _counted(arg, more, condition)
+            arg = fitted(arg, own.arg, own.name, call)
+        if function in ENDS and arg is not None:
+            more = counted(arg, more, condition)
         elif condition is not None:
             if function == "shed_error":
                 raise NotSupported(
@@ -229,7 +237,7 @@ class Grouping:
                 arg = Literal(1, Type.INT) if arg is None else arg
                 arg = Case(((condition, arg),), None, arg.type)
         type_ = self._type(name, function, arg, more, call)
-        if arg is not None and is_nested(arg.type) and function in (*_ENDS, "max_by", "min_by"):
+        if arg is not None and is_nested(arg.type) and function in (*ENDS, "max_by", "min_by"):
             more = (*(more or (TRUE,)), Call("to_json", (arg,), Type.STRING))  # among equals
         key = (function, more if arg is None else (arg, *more), type_)
         known = self._calls.get(key)
@@ -262,7 +270,7 @@ class Grouping:
     def _ordered(self, name: str, node: exp.Expr, ordering: Ordering) -> Expr:
         """Return an aggregate whose values are taken in an order that is written."""
         call = call_of(node)
-        if name in _ENDS:
+        if name in ENDS:
             return self._end_in_order(name, node, ordering)
         if name == "string_agg":
             return self._joined(node, call, ordering)
@@ -270,17 +278,17 @@ class Grouping:
             return self._collect(name, node)  # the order changes nothing
         distinct = name == "collect_set" or isinstance(call.expressions[0], exp.Distinct)
         args = call.expressions[0].expressions if isinstance(call.expressions[0], exp.Distinct) else call.expressions
-        _check_number(name, call, args)
+        check_number(name, call, args)
         return self._listed(args[0], node, ordering, distinct=distinct)
 
     def _end_in_order(self, name: str, node: exp.Expr, ordering: Ordering) -> Expr:
         """Return the first or last value in an order, NULL included unless IGNORE NULLS says otherwise."""
         call = call_of(node)
-        _check_number(name, call, call.expressions)
+        check_number(name, call, call.expressions)
         function, arg, more = self._argument(name, call)
         assert arg is not None
         condition = self._inner.predicate(node.expression.this) if isinstance(node, exp.Filter) else None
-        counts = _counted(arg, more, condition)
+        counts = counted(arg, more, condition)
         held: Expr = Call("named_struct", (Literal("value", _S), arg), StructType((("value", arg.type),)))
         if counts:
             held = Case(((counts[0], held),), None, held.type)
@@ -324,7 +332,7 @@ class Grouping:
         distinct = bool(args) and isinstance(args[0], exp.Distinct)
         if distinct:
             args = [*args[0].expressions, *args[1:]]
-        _check_number("string_agg", call, args)
+        check_number("string_agg", call, args)
         bound = self._inner.bind(args[0])
         separator = self._inner.bind(args[1]) if len(args) == 2 else Literal(DEFAULT_SEPARATOR[call.name.lower()], _S)
         if bound.type is not Type.STRING or not isinstance(separator, Literal) or separator.type is not Type.STRING:
@@ -350,12 +358,12 @@ class Grouping:
                     hint="aggregate a sub-query with SELECT DISTINCT",
                 )
             if name == "count" and len(args) > 1:
-                return "count_distinct", _whole_row([self._inner.bind(node) for node in args]), ()
+                return "count_distinct", whole_row([self._inner.bind(node) for node in args]), ()
             name = _WITH_DISTINCT.get(name, name)
         counts_rows = name == "count" and not distinct and (not args or isinstance(args[0], exp.Star))
         if counts_rows and len(args) < 2:
             return "count", None, ()
-        _check_number(name, call, args)
+        check_number(name, call, args)
         if name == "shed_error":
             return name, None, ()
         arg, *further = (self._inner.bind(node) for node in args)
@@ -364,8 +372,8 @@ class Grouping:
         if name == "count" and isinstance(arg, Literal) and arg.value is not None:
             return "count", None, ()
         if name in _FRACTIONS:
-            further = [_fraction(further[0], args[1], name)] if further else [Literal(0.5, Type.DOUBLE)]
-        elif name in _ENDS and further and further[0] not in (TRUE, FALSE):
+            further = [fraction(further[0], args[1], name)] if further else [Literal(0.5, Type.DOUBLE)]
+        elif name in ENDS and further and further[0] not in (TRUE, FALSE):
             raise TypeFault(
                 f"{call.name} takes one value",
                 span=place(args[1]),
@@ -431,8 +439,8 @@ class Grouping:
 _COMPARING = (
     "max_by", "min_by", "corr", "covar_pop", "covar_samp", "corr_distinct", "covar_pop_distinct", "covar_samp_distinct",
 )  # fmt: skip
-#: Aggregates that take one row, and whose value may be NULL.
-_ENDS = ("first", "last")
+
+
 #: Aggregates that give something else if each value is taken once, and have no name for that.
 _ONCE = (
     "stddev", "variance", "var_pop", "stddev_pop", "covar_samp", "covar_pop", "corr", "percentile", "percentile_disc",
@@ -450,24 +458,6 @@ DEFAULT_SEPARATOR = {"string_agg": "", "listagg": "", "group_concat": ","}
 _FRACTIONS = ("median", "percentile", "percentile_disc", "approx_percentile")
 #: Which tuple of a window a profile takes what else is selected from.
 _END = {"old": "first", "new": "last"}
-
-
-def _counted(arg: Expr, more: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
-    """Return the condition under which a row counts for first or last; `more` says whether NULL does not."""
-    if more == (TRUE,):
-        known = Call("not", (Call("is_null", (arg,), Type.BOOLEAN),), Type.BOOLEAN)
-        condition = known if condition is None else Call("and", (condition, known), Type.BOOLEAN)
-    if condition is None:
-        return ()
-    return (Call("<=>", (condition, TRUE), Type.BOOLEAN),)
-
-
-def _whole_row(values: Sequence[Expr]) -> Expr:
-    """Return several values as one, which is NULL if one of them is."""
-    args = [part for i, value in enumerate(values) for part in (Literal(f"col{i}", Type.STRING), value)]
-    type_ = StructType(tuple((f"col{i}", value.type) for i, value in enumerate(values)))
-    branches = tuple((Call("is_null", (value,), Type.BOOLEAN), Literal(None, type_)) for value in values)
-    return Case(branches, Call("named_struct", tuple(args), type_), type_)
 
 
 def is_grouped(select: exp.Select, env: Environment, binder: ExpressionBinder) -> bool:
@@ -505,66 +495,3 @@ def _key_name(expr: Expr) -> str:
             return function
         case _:
             return "key"
-
-
-def fold_arguments(own: Aggregate, call: exp.Expr, binder: ExpressionBinder) -> dict[str, Expr]:
-    """Return the arguments of an aggregate in SQL, by the names that its statements use."""
-    nodes: list[exp.Expr] = call.expressions
-    if len(nodes) != len(own.params) or any(isinstance(node, exp.Star | exp.Distinct) for node in nodes):
-        raise TypeFault(
-            f"{own.name} is declared with another number of arguments"
-            if len(nodes) != len(own.params)
-            else f"{own.name} cannot have * or DISTINCT",
-            span=place(call),
-            hint=f"{own.name}({own.arguments})",
-        )
-    args: dict[str, Expr] = {}
-    for node, param in zip(nodes, own.params, strict=True):
-        args[f".{param.name}"] = _fitted(binder.bind(node), param.type, own.name, call)
-    return args
-
-
-def _fitted(arg: Expr, type_: DataType, name: str, call: exp.Expr) -> Expr:
-    """Return the argument of a user's aggregate in the type it declares."""
-    if common_type(arg.type, type_) is None:
-        raise TypeFault(
-            f"{name} takes {type_.value}, not {arg.type.value}",
-            span=place(call),
-            hint=f"write CAST(... AS {type_.value})",
-        )
-    return coerce(arg, type_)
-
-
-def _check_number(name: str, call: exp.Expr, args: list[exp.Expr]) -> None:
-    """Refuse a call with another number of arguments than the aggregate takes."""
-    if name == "shed_error" and args:
-        raise TypeFault(
-            "shed_error takes no argument", span=place(call), hint="write shed_error(): it is the error of count(*)"
-        )
-    entry = AGGREGATES.get(name)
-    least, most = (1, 1) if entry is None or name == "count" else (entry.least, entry.most or entry.least)
-    most = 2 if name in _ENDS else most  # first(x, true) leaves NULL out
-    if name != "shed_error" and (not least <= len(args) <= most or any(isinstance(arg, exp.Star) for arg in args)):
-        takes = (
-            "one argument" if most == 1 else f"{least} arguments" if least == most else f"{least} to {most} arguments"
-        )
-        raise TypeFault(
-            f"{call.name} takes {takes}, not {len(args)}",
-            span=place(call),
-            hint="count one value, such as concat(a, b)"
-            if name in ("count", "count_distinct")
-            else f"{name}: {entry.help}"
-            if entry is not None and most > 1
-            else None,
-        )
-
-
-def _fraction(expr: Expr, node: exp.Expr, name: str) -> Literal:
-    while isinstance(expr, Cast):
-        expr = expr.arg
-    value = expr.value if isinstance(expr, Literal) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise TypeFault(
-            f"the fraction of {name} must be a number from 0 to 1", span=place(node), hint="write for example 0.9"
-        )
-    return Literal(float(value), Type.DOUBLE)

@@ -9,9 +9,8 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from headrace.catalog.catalog import Catalog
-from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, TypeFault, UnboundedStateFault
+from headrace.errors import NameFault, NotSupported, Span, SyntaxFault, UnboundedStateFault
 from headrace.language import other_systems
-from headrace.language.names import did_you_mean
 from headrace.language.syntax.clauses import (
     CumulateClause,
     LandmarkClause,
@@ -25,26 +24,27 @@ from headrace.language.syntax.clauses import (
 from headrace.model.expressions.expression import FALSE, Call, Column, Expr
 from headrace.model.time import END
 from headrace.model.types import Type
-from headrace.model.window import Rows, While, Window
+from headrace.model.window import Rows, While
 from headrace.plan import nodes
 from headrace.plan.binding.aggregate import Grouping, is_grouped
-from headrace.plan.binding.changes import AGGREGATE_HINT, bind_changes, is_join_changes, limit_join, with_change
+from headrace.plan.binding.changes import bind_changes, is_join_changes, limit_join, with_change
 from headrace.plan.binding.deduplication import bind_deduplicated, is_deduplication
 from headrace.plan.binding.environment import Environment
 from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.item_name import item_name
-from headrace.plan.binding.expressions.nested import check_keys, fields
+from headrace.plan.binding.expressions.nested import check_keys
 from headrace.plan.binding.expressions.scope import Scope, unique
 from headrace.plan.binding.from_clause import Source, bind_from
 from headrace.plan.binding.from_item import union
 from headrace.plan.binding.grouping_sets import expand_grouping_sets
-from headrace.plan.binding.implied_window import implied_window, window_ends
 from headrace.plan.binding.impute import Imputing
+from headrace.plan.binding.input_window import refuse_buckets, written_or_implied_window, written_window
 from headrace.plan.binding.join_tree import WINDOW_HINT
 from headrace.plan.binding.limit import has_limit, limited
 from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.modifier import Modifiers, modifiers_of
 from headrace.plan.binding.named_windows import name_windows
+from headrace.plan.binding.outputs import outputs_of, projected
 from headrace.plan.binding.over import bind_over, overs_of
 from headrace.plan.binding.pace import Part, paced
 from headrace.plan.binding.rank import bind_ranked, has_ranks
@@ -54,7 +54,7 @@ from headrace.plan.binding.stream_membership import with_stream_memberships
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.top import bind_top, is_time_order, is_top, with_rowtime
 from headrace.plan.binding.unnest import lift_generators
-from headrace.plan.binding.window import aggregate_window, distinct_span, joined_window, since
+from headrace.plan.binding.window import distinct_span, since
 from headrace.plan.binding.window_functions import check_grouping, check_session_keys
 from headrace.plan.nodes import Node
 from headrace.plan.traversal import walk
@@ -79,12 +79,9 @@ _CLAUSES = (
     "laterals",
     "windows",
 )
-_BOUNDS = ("window_start", "window_end", "rowtime")
+
 #: The plans of named queries, as a mapping or a function.
 Queries: TypeAlias = Mapping[str, Node] | Callable[[str], Node | None]
-#: Bind an expression of SELECT; take in a column that * brings.
-Bind: TypeAlias = Callable[[exp.Expr], Expr]
-Accept: TypeAlias = Callable[[exp.Expr, Expr], Expr]
 
 
 def bind(
@@ -302,7 +299,7 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
                 span=place(distinct),
                 hint="leave DISTINCT out, or write it in a sub-query",
             )
-        return bind_suppression(select, env, _outputs)
+        return bind_suppression(select, env, outputs_of)
     modifiers = modifiers_of(select)
     if modifiers is not None and not modifiers.of_window:
         node = _consecutive(select, env, modifiers)
@@ -342,7 +339,7 @@ def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bo
     binder = ExpressionBinder(
         source.scope, env.catalog, "without a window", impute=imputing.bind, member=memberships.bind
     )
-    columns = _outputs(select, source, binder.bind, lambda _, expr: expr)
+    columns = outputs_of(select, source, binder.bind, lambda _, expr: expr)
     node = memberships.over(imputing.node)
     if not distinct:
         for clause in source.clauses:
@@ -352,16 +349,16 @@ def _plain(select: exp.Select, source: Source, env: Environment, *, distinct: bo
                     span=clause.span,
                     hint="select an aggregate such as count(*), or leave the window out",
                 )
-        return _projected(node, columns)
+        return projected(node, columns)
     if any(isinstance(clause, RangeClause) and clause.slide is not None for clause in source.clauses):
         taken = {"window_start", "window_end"}
         keys = tuple((unique(name, taken), expr) for name, expr in columns)
-        rows = nodes.Aggregate(node, _window(source, env), keys, ())
+        rows = nodes.Aggregate(node, written_window(source, env), keys, ())
         return nodes.Project(
             rows, tuple((name, Column(key, expr.type)) for (name, expr), (key, _) in zip(columns, keys, strict=True))
         )
     check_keys([expr for _, expr in columns], "a column of DISTINCT", place(select))
-    return nodes.Distinct(_projected(node, columns), _distinct_span(source))
+    return nodes.Distinct(projected(node, columns), _distinct_span(source))
 
 
 def _filtered(source: Source) -> Node:
@@ -403,26 +400,26 @@ def _consecutive(select: exp.Select, env: Environment, modifiers: Modifiers) -> 
     binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
     by = tuple(dict.fromkeys(binder.bind(expression) for expression in modifiers.partition))
     grouping = Grouping(select, source, env, modifiers, by)
-    columns = _outputs(select, source, grouping.output, grouping.star)
+    columns = outputs_of(select, source, grouping.output, grouping.star)
     having = select.args.get("having")
     condition = None if having is None else grouping.condition(having.this)
     node: Node = nodes.Aggregate(_filtered(source), Rows(2, 1, by), grouping.keys, grouping.calls)
-    return _projected(node if condition is None else nodes.Filter(node, condition), columns)
+    return projected(node if condition is None else nodes.Filter(node, condition), columns)
 
 
 def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Modifiers | None = None) -> Node:
     emit = emit_of(select)
     if emit is not None and emit.changes and not source.clauses and len(source.streams) == 1 and modifiers is None:
-        return bind_changes(select, source, env, emit, _outputs)
+        return bind_changes(select, source, env, emit, outputs_of)
     if not source.clauses:
-        _refuse_buckets(select)
-    written = _window(source, env) if source.clauses or modifiers is not None else None
+        refuse_buckets(select)
+    written = written_window(source, env) if source.clauses or modifiers is not None else None
     grouping = Grouping(select, source, env, modifiers)
-    window = written or _implied_window(source, dict(grouping.keys), env)
+    window = written or written_or_implied_window(source, dict(grouping.keys), env)
     if (call := source.streams[0].call) is not None:
         binder = ExpressionBinder(source.scope, env.catalog, "in PARTITION BY")
         check_session_keys(call, (expr for _, expr in grouping.keys), map(binder.bind, call.by))
-    columns = _outputs(select, source, grouping.output, grouping.star)
+    columns = outputs_of(select, source, grouping.output, grouping.star)
     having = select.args.get("having")
     conditions: list[Expr] = [] if having is None else [grouping.condition(having.this)]
     if modifiers is not None:
@@ -438,132 +435,4 @@ def _grouped(select: exp.Select, source: Source, env: Environment, modifiers: Mo
     node = nodes.Aggregate(node, window, grouping.keys, grouping.calls)
     for condition in conditions:
         node = nodes.Filter(node, condition)
-    return _projected(node, columns)
-
-
-def _refuse_buckets(select: exp.Select) -> None:
-    """Refuse a function that stands for a window in GROUP BY, there or in another system."""
-    group = select.args.get("group")
-    for call in group.find_all(exp.Anonymous) if group is not None else ():
-        name = call.name.lower()
-        if name in other_systems.BUCKETS:
-            raise NotSupported(
-                f"function {call.name!r} is not supported", span=place(call), hint=other_systems.FUNCTIONS[name]
-            )
-        unit = call.expressions[0].name.upper() if name == "date_trunc" and call.expressions else ""
-        if unit in _UNITS:
-            raise UnboundedStateFault(
-                f"without a window, groups by {name} never end",
-                span=place(call),
-                hint=f"write FROM stream [RANGE {_UNITS[unit]}], and window_start instead of {name}",
-            )
-
-
-#: Windows that begin where date_trunc cuts.
-_UNITS = {unit: f"1 {unit}" for unit in ("SECOND", "MINUTE", "HOUR", "DAY")} | {"WEEK": "7 DAYS OFFSET 4 DAYS"}
-
-
-def _implied_window(source: Source, keys: Mapping[str, Expr], env: Environment) -> Window:
-    """Return the window that a key of GROUP BY names because the input has it as a column."""
-    window = implied_window(source.node, keys, env)
-    return _window(source, env) if window is None else window
-
-
-def _window(source: Source, env: Environment) -> Window:
-    first = source.streams[0]
-    if not source.clauses:
-        raise _unbounded(source, env)
-    if len(source.streams) > 1:
-        return joined_window(source.clauses)
-    clause = source.clauses[0]
-    window = aggregate_window(clause, ExpressionBinder(Scope((first.relation(),)), env.catalog, "in a window"))
-    if source.has_table and isinstance(window, Rows | While):
-        raise NotSupported(
-            "a ROWS or WHILE window cannot be combined with a stored table",
-            span=clause.span,
-            hint="join the table in a sub-query: FROM (SELECT ...) [ROWS 10] AS x",
-        )
-    return window
-
-
-def _unbounded(source: Source, env: Environment) -> UnboundedStateFault:
-    """Return the error for an aggregate without a window."""
-    first, ends = source.streams[0], window_ends(source.node, env)
-    is_windowed = not first.is_stream and len(source.streams) == 1 and bool(ends)
-    return UnboundedStateFault(
-        f"an aggregate over {first.names[0]} needs a window",
-        span=first.span,
-        hint=f"write {ends[-1]} in GROUP BY as well, or a window after it: [RANGE 1 HOUR]"
-        if is_windowed
-        else AGGREGATE_HINT,
-    )
-
-
-def _projected(node: Node, columns: tuple[tuple[str, Expr], ...]) -> Node:
-    """Project the columns, unless that would change nothing."""
-    same = tuple((field.name, Column(field.name, field.type)) for field in node.schema)
-    return node if columns == same else nodes.Project(node, columns)
-
-
-def _outputs(select: exp.Select, source: Source, bind_item: Bind, accept: Accept) -> tuple[tuple[str, Expr], ...]:
-    taken: set[str] = set()
-    outputs: list[tuple[str, Expr]] = []
-    for item in select.expressions:
-        if item.is_star and isinstance(item, exp.Star | exp.Column):
-            for name, expr in _starred(item, source):
-                outputs.append((unique(name, taken), accept(item, expr)))
-            continue
-        if isinstance(item, exp.Dot) and isinstance(item.expression, exp.Star):
-            outputs += [(unique(name, taken), expr) for name, expr in fields(bind_item(item.this), place(item))]
-            continue
-        alias = item.alias if isinstance(item, exp.Alias) else ""
-        _check_aliases(item, select, source)
-        if alias.startswith("__"):
-            raise NameFault(f"{alias!r}: names that begin with '__' are reserved", span=place(item))
-        expr = bind_item(item.this if isinstance(item, exp.Alias) else item)
-        if expr.type is Type.NULL:
-            raise TypeFault(
-                "the type of NULL is not known", span=place(item), hint="write for example CAST(NULL AS STRING)"
-            )
-        outputs.append((unique(alias or item_name(item), taken), expr))
-    if not outputs:
-        raise SyntaxFault("SELECT names no columns", span=place(select), hint="EXCEPT leaves out all of them")
-    return tuple(outputs)
-
-
-def _check_aliases(item: exp.Expr, select: exp.Select, source: Source) -> None:
-    """Refuse a name that another column of SELECT gives."""
-    for column in item.find_all(exp.Column):
-        name = column.name.lower()
-        others = (
-            other for other in select.expressions if other is not item and isinstance(other, exp.Alias) and other.alias
-        )
-        written = next((other for other in others if other.alias.lower() == name), None)
-        if written is not None and len(column.parts) == 1 and not source.scope.has(name) and name not in _BOUNDS:
-            raise NameFault(
-                f"{column.name!r} is a name that SELECT gives, and its other columns cannot read it",
-                span=place(column),
-                hint="write its expression again, or name it in a sub-query: FROM (SELECT *, ... AS "
-                f"{column.name} FROM ...)",
-            )
-
-
-def _starred(item: exp.Expr, source: Source) -> list[tuple[str, Expr]]:
-    """Return the columns of *, but for those that EXCEPT names."""
-    star = item.this if isinstance(item, exp.Column) else item
-    if any(star.args.get(clause) for clause in ("replace", "rename")):
-        raise NotSupported(
-            "* cannot have REPLACE or RENAME", span=place(item), hint="write the names of the columns, with AS"
-        )
-    columns = source.scope.star(item if isinstance(item, exp.Column) else None)
-    excepted: list[exp.Expr] = star.args.get("except_") or []
-    known = [name for name, _ in columns]
-    for column in excepted:
-        if column.name.lower() not in (name.lower() for name in known):
-            raise NameFault(
-                f"EXCEPT names {column.name!r}, which is no column of *",
-                span=place(column),
-                hint=did_you_mean(column.name, known, otherwise=f"columns are {', '.join(known[:12])}"),
-            )
-    left_out = {column.name.lower() for column in excepted}
-    return [(name, expr) for name, expr in columns if name.lower() not in left_out]
+    return projected(node, columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -14,9 +14,8 @@ from headrace.language.syntax.modifiers import modifier_of
 from headrace.model.expressions.expression import Case, Column, Expr, Literal, substitute
 from headrace.model.expressions.expression import columns as columns_in
 from headrace.model.fold import FoldInsert, FoldReturn
-from headrace.model.frame import Frame, PlaceFrame, RangeFrame, RowsFrame
+from headrace.model.frame import Frame, PlaceFrame, RowsFrame
 from headrace.model.rank import RankOrder
-from headrace.model.time import DAY, LONGEST
 from headrace.model.types import ArrayType, Type
 from headrace.model.window import AggregateCall, keeps_values
 from headrace.plan import nodes
@@ -28,18 +27,24 @@ from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.fold import fold_of
 from headrace.plan.binding.from_clause import Source
+from headrace.plan.binding.over_calls import (
+    BY_PLACE,
+    IN_WINDOW,
+    OVER_FORM,
+    OverCall,
+    check_looks_back,
+    frame_of,
+    looks_back,
+    row_count,
+)
 from headrace.plan.binding.over_place import check_place, check_tumbles, function_of
 from headrace.plan.binding.partition import with_partition
-from headrace.plan.binding.places import MOST_ROWS, place_function, window_frame
-from headrace.plan.binding.rank import plain_ranks, unbounded_rank, window_size
+from headrace.plan.binding.places import place_function, window_frame
+from headrace.plan.binding.rank import plain_ranks, window_size
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_lags
 from headrace.plan.nodes import Node
 
-_FORM = "sum(x) OVER (PARTITION BY id ORDER BY rowtime ROWS BETWEEN 9 PRECEDING AND CURRENT ROW)"
-_IN_WINDOW = "sum(n) OVER (PARTITION BY window_end ORDER BY n DESC), of the tuples or results of a window"
-#: Functions of OVER that count places.
-_BY_PLACE = ("row_number", "rank", "dense_rank", "ntile", "percent_rank", "cume_dist")
 #: Functions of OVER that are aggregates under another name.
 _RENAMED = {"first_value": "first", "last_value": "last"}
 
@@ -58,24 +63,6 @@ def overs_of(select: exp.Select) -> list[exp.Window]:
     return [] if all(any(node is rank for rank in ranks) for node in found) else found
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """One call with OVER: its node, and the names of the columns below that hold its parts."""
-
-    node: exp.Window
-    function: str
-    keys: tuple[str, ...]
-    terms: tuple[str, ...]
-    #: The call over these columns.
-    over: exp.Expr
-
-    @property
-    def order(self) -> list[exp.Expr]:
-        """Return the terms of ORDER BY as they are written."""
-        order = self.node.args.get("order")
-        return [] if order is None else list(order.expressions)
-
-
 def bind_over(select: exp.Select, env: Environment, bind_select: Callable[[exp.Select, Environment], Node]) -> Node:
     """Bind the SELECT with what its calls need as columns; then compute the calls, test QUALIFY and project."""
     if select.args.get("distinct") is not None:
@@ -84,7 +71,7 @@ def bind_over(select: exp.Select, env: Environment, bind_select: Callable[[exp.S
         )
     _check_no_modifiers(select)
     below = _Below(select, env)
-    calls: dict[str, _Call] = {}
+    calls: dict[str, OverCall] = {}
     for window in overs_of(select):
         if window.sql() not in calls:
             calls[window.sql()] = below.call(window, len(calls))
@@ -136,7 +123,7 @@ class _Below:
         inner.set("qualify", None)
         return inner
 
-    def call(self, window: exp.Window, number: int) -> _Call:
+    def call(self, window: exp.Window, number: int) -> OverCall:
         """Take the parts of a call into the SELECT below."""
         function = function_of(window)
         check_place(window)
@@ -154,9 +141,9 @@ class _Below:
         inner.set("expressions", [self._hide(arg) for arg in inner.expressions])
         if isinstance(call, exp.Filter):
             call.set("expression", self._hide(call.expression))
-        return _Call(window, function.lower(), keys, terms, call)
+        return OverCall(window, function.lower(), keys, terms, call)
 
-    def above(self, item: exp.Expr, calls: dict[str, _Call], *, aliases: bool = False) -> exp.Expr:
+    def above(self, item: exp.Expr, calls: dict[str, OverCall], *, aliases: bool = False) -> exp.Expr:
         """Return an expression over the calls and hidden columns."""
         numbers = {text: number for number, text in enumerate(calls)}
 
@@ -197,7 +184,7 @@ class _Below:
 
 
 def _with_calls(
-    bound: Node, calls: dict[str, _Call], select: exp.Select, env: Environment
+    bound: Node, calls: dict[str, OverCall], select: exp.Select, env: Environment
 ) -> tuple[Node, dict[str, Expr]]:
     """Put an Over on the plan for each kind of partition and frame; return what each call is over its columns."""
     columns: dict[str, Expr] = {field.name: Column(field.name, field.type) for field in bound.schema}
@@ -208,9 +195,9 @@ def _with_calls(
     values: dict[str, Expr] = {}
     for number, call in enumerate(calls.values()):
         size = window_size(call.node, call.keys, bound, select, env)
-        if size is not None and (set(call.keys) & times or not _looks_back(call, times)):
+        if size is not None and (set(call.keys) & times or not looks_back(call, times)):
 
-            def frames_of(frame: PlaceFrame, call: _Call = call, size: int = size) -> _Frames:
+            def frames_of(frame: PlaceFrame, call: OverCall = call, size: int = size) -> _Frames:
                 window = _Window(
                     size, call.keys, tuple(zip(call.terms, map(_direction, call.order), strict=True)), frame
                 )
@@ -218,10 +205,10 @@ def _with_calls(
 
             values[f"$call{number}"] = _in_window(call, frames_of)
             continue
-        if not _looks_back(call, times):
+        if not looks_back(call, times):
             check_tumbles(call.node, select)
-        _check_looks_back(call, times)
-        frame = _frame(call, env)
+        check_looks_back(call, times)
+        frame = frame_of(call, env)
         runs = frame.preceding is None and _returns_while_running(call, env)
         frame = RowsFrame(None) if runs else frame
         prefix = len(groups) + len(windows)
@@ -260,40 +247,40 @@ def _direction(term: exp.Expr) -> tuple[bool, bool]:
     return bool(term.args.get("desc")), bool(term.args.get("nulls_first"))
 
 
-def _in_window(call: _Call, frames_of: Callable[[PlaceFrame], _Frames]) -> Expr:
+def _in_window(call: OverCall, frames_of: Callable[[PlaceFrame], _Frames]) -> Expr:
     """Return a call over the tuples of a complete window."""
     span, args = place(call.node), call.over.expressions
-    if not call.order and call.function in (*_BY_PLACE, "lag", "lead"):
-        raise NotSupported(f"{call.function.upper()} OVER needs ORDER BY", span=span, hint=f"write {_IN_WINDOW}")
+    if not call.order and call.function in (*BY_PLACE, "lag", "lead"):
+        raise NotSupported(f"{call.function.upper()} OVER needs ORDER BY", span=span, hint=f"write {IN_WINDOW}")
     spec = call.node.args.get("spec")
-    if call.function in (*_BY_PLACE, "lag", "lead") and spec is not None:
-        raise NotSupported(f"{call.function.upper()} has no frame", span=span, hint=f"write {_IN_WINDOW}")
+    if call.function in (*BY_PLACE, "lag", "lead") and spec is not None:
+        raise NotSupported(f"{call.function.upper()} has no frame", span=span, hint=f"write {IN_WINDOW}")
 
     def count(frame: PlaceFrame) -> Expr:
         return frames_of(frame).count()
 
-    if call.function in _BY_PLACE:
+    if call.function in BY_PLACE:
         wanted = 1 if call.function == "ntile" else 0
         if len(args) != wanted:
             raise SyntaxFault(
                 f"{call.function.upper()} takes {wanted or 'no'} argument{'s' * (wanted == 0)}",
                 span=span,
-                hint=f"write {_IN_WINDOW}",
+                hint=f"write {IN_WINDOW}",
             )
         if call.function == "dense_rank":
             return frames_of(PlaceFrame()).dense_rank()
-        return place_function(call.function, count, _count(args[0], call.node) if args else 0, span)
+        return place_function(call.function, count, row_count(args[0], call.node) if args else 0, span)
     if call.function in ("lag", "lead"):
         if not 1 <= len(args) <= 3:
             raise SyntaxFault(f"{call.function.upper()} takes 1 to 3 arguments", span=span, hint="LEAD(x, 1)")
-        places = _count(args[1], call.node) if len(args) > 1 else 1
+        places = row_count(args[1], call.node) if len(args) > 1 else 1
         places = -places if call.function == "lag" else places
         return frames_of(PlaceFrame(places, places)).neighbor(call)
     frame = window_frame(spec, has_order=bool(call.order), span=span)
     if call.function == "nth_value":
         if len(args) != 2:
             raise SyntaxFault("NTH_VALUE takes a value and a place from 1", span=span, hint="write nth_value(x, 2)")
-        nth = _count(args[1], call.node)
+        nth = row_count(args[1], call.node)
         if nth < 1:
             raise SyntaxFault("the place of NTH_VALUE is at least 1", span=span, hint="write nth_value(x, 2)")
         return frames_of(PlaceFrame(frame.start, frame.end, frame.peers, nth)).nth(call)
@@ -336,23 +323,23 @@ class _Frames:
         self._ranks = True
         return Column(f"{self._prefix}rank", Type.BIGINT)
 
-    def neighbor(self, call: _Call) -> Expr:
+    def neighbor(self, call: OverCall) -> Expr:
         """Return the value of a frame of one tuple, or the default if there is none."""
         return self._first(call, 1)
 
-    def nth(self, call: _Call) -> Expr:
+    def nth(self, call: OverCall) -> Expr:
         """Return the value of a frame of one tuple; NULL if there is none."""
         return self._column(exp.Anonymous(this="first", expressions=call.over.expressions[:1]))
 
-    def of_window(self, call: _Call) -> Expr:
+    def of_window(self, call: OverCall) -> Expr:
         """Return the aggregate of a frame of a complete window."""
         return self._expression(self._written(call))
 
-    def lag(self, call: _Call, frame: Frame) -> Expr:
+    def lag(self, call: OverCall, frame: Frame) -> Expr:
         """Return the first value of a frame that has all its tuples, or the default."""
         return self._first(call, (frame.preceding or 0) + 1)
 
-    def _first(self, call: _Call, count: int) -> Expr:
+    def _first(self, call: OverCall, count: int) -> Expr:
         """Return the first value of a frame that has so many tuples, or the default."""
         args = call.over.expressions
         value: Expr = self._column(exp.Anonymous(this="first", expressions=args[:1]))
@@ -372,7 +359,7 @@ class _Frames:
         rows = Literal(count, Type.BIGINT)
         return Case(((apply("=", (counted, rows), place(call.node)), value),), default, value.type)
 
-    def value(self, call: _Call, frame: Frame) -> Expr:
+    def value(self, call: OverCall, frame: Frame) -> Expr:
         """Return the aggregate of a frame."""
         value = self._expression(self._written(call))
         if self._runs:
@@ -387,7 +374,7 @@ class _Frames:
             )
         return value
 
-    def _written(self, call: _Call) -> exp.Expr:
+    def _written(self, call: OverCall) -> exp.Expr:
         """Return the call of the aggregate that a call with OVER stands for."""
         over = call.over
         if call.function in _RENAMED:
@@ -399,7 +386,7 @@ class _Frames:
             raise NotSupported(
                 f"{call.function.upper()} is not supported with OVER",
                 span=place(call.node),
-                hint=FUNCTIONS.get(call.function.lower(), f"write {_FORM}"),
+                hint=FUNCTIONS.get(call.function.lower(), f"write {OVER_FORM}"),
             )
         return over
 
@@ -414,7 +401,7 @@ class _Frames:
         return substitute(result, {known.name: Column(self._prefix + known.name, known.type) for known in self._made})
 
 
-def _returns_while_running(call: _Call, env: Environment) -> bool:
+def _returns_while_running(call: OverCall, env: Environment) -> bool:
     """Return whether a call is of an aggregate in SQL that returns values as tuples come; its state must be limited."""
     own = env.catalog.aggregate(call.function)
     if own is None or not own.body:
@@ -431,100 +418,6 @@ def _returns_while_running(call: _Call, env: Environment) -> bool:
                 hint=f"say how many of the newest rows it keeps: TABLE {table.name}(...) KEEP 100 ROWS",
             )
     return True
-
-
-def _looks_back(call: _Call, times: Collection[str]) -> bool:
-    """Return whether a call needs only tuples up to the current one, in the order of time."""
-    spec = call.node.args.get("spec")
-    ahead = spec is not None and (spec.args.get("end_side") is not None or spec.args.get("end") == "UNBOUNDED")
-    return _is_by_time(call, times) and call.function not in (*_BY_PLACE, "lead", "nth_value") and not ahead
-
-
-def _is_by_time(call: _Call, times: Collection[str]) -> bool:
-    return len(call.order) == 1 and not call.order[0].args.get("desc") and call.terms[0] in times
-
-
-def _check_looks_back(call: _Call, times: Collection[str]) -> None:
-    """Refuse a call without a window that is not in the order of time, or looks ahead."""
-    function, span = call.function, place(call.node)
-    if function in _BY_PLACE and not (function == "row_number" and _is_by_time(call, times)):
-        raise unbounded_rank(call.node)
-    if function in ("lead", "nth_value"):
-        raise NotSupported(
-            f"{function.upper()} would have to wait for a later tuple",
-            span=span,
-            hint=f"write LAG, which gives the same pairs when the later tuple comes; or {_IN_WINDOW}",
-        )
-    if len(call.order) != 1 or call.order[0].args.get("desc"):
-        raise NotSupported(
-            f"{function.upper()} OVER needs ORDER BY time, ascending, or a window",
-            span=span,
-            hint=f"write {function}(x) OVER (PARTITION BY id ORDER BY rowtime); or {_IN_WINDOW}",
-        )
-    if not _is_by_time(call, times):
-        raise NotSupported(
-            "OVER must be in the order of time, or of a window",
-            span=place(call.node.args["order"]),
-            hint=f"write {_FORM}; or {_IN_WINDOW}",
-        )
-
-
-def _frame(call: _Call, env: Environment) -> Frame:
-    spec = call.node.args.get("spec")
-    if call.function == "row_number":
-        return RowsFrame(None)
-    if call.function == "lag":
-        if spec is not None or not 1 <= len(call.over.expressions) <= 3:
-            raise SyntaxFault("LAG takes 1 to 3 arguments and no frame", span=place(call.node), hint="LAG(x, 1)")
-        number = call.over.expressions[1] if len(call.over.expressions) > 1 else exp.Literal.number(1)
-        return RowsFrame(_count(number, call.node))
-    if spec is None:
-        return RangeFrame(None)
-    end, side = spec.args.get("end"), spec.args.get("end_side")
-    if side is not None or end not in (None, "CURRENT ROW"):
-        raise NotSupported(
-            "a frame must end at CURRENT ROW, since later tuples have not come yet", span=place(call.node), hint=_FORM
-        )
-    start = spec.args.get("start")
-    if spec.args.get("exclude") or spec.args.get("start_side") == "FOLLOWING" or spec.args["kind"] not in _KINDS:
-        raise NotSupported("this frame is not supported", span=place(call.node), hint=f"write {_FORM}")
-    if start == "CURRENT ROW":
-        return RowsFrame(0) if spec.args["kind"] == "ROWS" else RangeFrame(0)
-    if start == "UNBOUNDED":
-        return RowsFrame(None) if spec.args["kind"] == "ROWS" else RangeFrame(None)
-    if spec.args["kind"] == "ROWS":
-        return RowsFrame(_count(start, call.node))
-    span = ExpressionBinder(Scope(()), env.catalog, "in a frame").bind(start)
-    if not isinstance(span, Literal) or span.type is not Type.INTERVAL or not isinstance(span.value, int):
-        raise TypeFault(
-            "a RANGE frame needs an interval",
-            span=place(call.node),
-            hint="write RANGE BETWEEN INTERVAL 10 SECONDS PRECEDING AND CURRENT ROW, or ROWS BETWEEN ...",
-        )
-    if span.value < 0:
-        raise SyntaxFault("the interval of a frame is negative", span=place(call.node), hint="leave the sign out")
-    if span.value > LONGEST:
-        raise NotSupported(
-            f"a RANGE frame has {LONGEST // DAY:,} days at most", span=place(call.node), hint="write UNBOUNDED instead"
-        )
-    return RangeFrame(span.value)
-
-
-_KINDS = ("ROWS", "RANGE")
-
-
-def _count(node: exp.Expr, call: exp.Expr) -> int:
-    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
-        raise SyntaxFault(
-            "a number of rows must be a whole number", span=place(call), hint="write for example LAG(x, 1)"
-        )
-    if int(node.name) > MOST_ROWS:
-        raise NotSupported(
-            f"a frame can have {MOST_ROWS:,} rows at most",
-            span=place(call),
-            hint="write a RANGE frame, such as RANGE BETWEEN INTERVAL 1 HOUR PRECEDING AND CURRENT ROW",
-        )
-    return int(node.name)
 
 
 def _check_no_modifiers(select: exp.Select) -> None:
