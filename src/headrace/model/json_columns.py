@@ -170,7 +170,7 @@ class _Lists:
     def finish(self) -> tuple[pa.Array, Positions]:
         offsets = _offsets(self._lengths)
         items, wrong = self._items.finish()
-        array = pa.LargeListArray.from_arrays(pa.array(offsets), items, mask=self._missing.mask())
+        array = pa.LargeListArray.from_arrays(pl.Series(offsets).to_arrow(), items, mask=self._missing.mask())
         return array, _owners(wrong, offsets)
 
 
@@ -195,7 +195,9 @@ class _Maps:
         if keys is None:
             count = len(self._lengths)
             return pl.Series([None] * count, dtype=self._type.polars).to_arrow(), np.arange(count)
-        array = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=self._missing.mask())
+        array = pa.MapArray.from_arrays(
+            pl.Series(offsets.astype(np.int32)).to_arrow(), keys, items, mask=self._missing.mask()
+        )
         return array, _owners(_joined([unfit, wrong]), offsets)
 
 
@@ -219,7 +221,7 @@ class _Missing:
             return None
         flags = np.zeros(self._count, dtype=bool)
         flags[self._places] = True
-        return pa.array(flags)
+        return pl.Series(flags).to_arrow()
 
 
 def _array(values: list[Any], type_: Type | DecimalType) -> tuple[pa.Array, Positions]:
@@ -231,7 +233,7 @@ def _array(values: list[Any], type_: Type | DecimalType) -> tuple[pa.Array, Posi
         case Type.BOOLEAN | Type.INT | Type.BIGINT | Type.DOUBLE:
             return pl.Series(values, dtype=type_.polars).to_arrow(), _NONE
         case Type.STRING:
-            return pa.array(values, pa.large_string()), _NONE
+            return _texts(values), _NONE
         case Type.TIMESTAMP | Type.DATE | Type.INTERVAL:
             array = _READERS[type_](values)
             return _each(values, type_) if array is None else (array, _NONE)
@@ -242,7 +244,7 @@ def _array(values: list[Any], type_: Type | DecimalType) -> tuple[pa.Array, Posi
 def _keys(texts: list[str], type_: DataType) -> tuple[pa.Array | None, Positions]:
     """Return keys of a type; texts that stand for the same key, or for none, do not fit. None if no text fits."""
     if type_ is Type.STRING:
-        return pa.array(texts, pa.large_string()), _NONE
+        return _texts(texts), _NONE
     texts_of: dict[Any, list[str]] = {}
     for text in set(texts):
         try:
@@ -266,9 +268,8 @@ def _decimals(values: list[Any], type_: DecimalType) -> tuple[pa.Array, Position
 
 def decimal_texts(values: Sequence[msgspec.Raw | None]) -> pl.Series:
     """Return numbers as they are written, also in quotes; what has an escape keeps the quotes, so that it is none."""
-    written = pa.array([None if value is None else bytes(value) for value in values], pa.large_binary())
-    texts = pl.from_arrow(pyarrow.compute.cast(written, pa.large_string()))
-    assert isinstance(texts, pl.Series)
+    written = [None if value is None else bytes(value) for value in values]
+    texts = pl.Series(written, dtype=pl.Binary).cast(pl.String)
     first = texts.str.head(1)
     if first.is_in(["n", '"']).any():
         texts = texts.set(texts == "null", None)
@@ -293,8 +294,8 @@ def _each(values: list[Any], type_: Type) -> tuple[pa.Array, Positions]:
 def _instants(values: list[Any]) -> pa.Array | None:
     """Read texts or whole microseconds; None if there are both, or some of an unusual form."""
     try:
-        return usual_instants(pa.array(values, pa.large_string()))
-    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        return usual_instants(_texts(values))
+    except TypeError:
         counts = _integers(values)
         is_known = counts is not None and _is_within(counts, _FIRST_INSTANT, _LAST_INSTANT)
         return pyarrow.compute.cast(counts, pa.timestamp("us")) if is_known else None
@@ -320,7 +321,7 @@ def usual_instants(texts: pa.Array | pa.ChunkedArray) -> Any:
 
 def _days(values: list[Any]) -> pa.Array | None:
     try:
-        days = pyarrow.compute.cast(pa.array(values, pa.large_string()), pa.date32())
+        days = pyarrow.compute.cast(_texts(values), pa.date32())
     except pa.ArrowInvalid:
         return None
     return days if _is_within(pyarrow.compute.cast(days, pa.int32()), _FIRST_DAY, _LAST_INSTANT) else None
@@ -339,10 +340,15 @@ _READERS: dict[DataType, Callable[[list[Any]], pa.Array | None]] = {
 }
 
 
+def _texts(values: list[Any]) -> pa.Array:
+    """Return texts as an array; TypeError if some are none. Arrow itself would first import pandas."""
+    return pl.Series(values, dtype=pl.String).to_arrow()
+
+
 def _integers(values: list[Any]) -> pa.Array | None:
     try:
-        return pa.array(values, pa.int64())
-    except (pa.ArrowTypeError, pa.ArrowInvalid, OverflowError):
+        return pl.Series(values, dtype=pl.Int64).to_arrow()
+    except (TypeError, OverflowError):
         return None
 
 

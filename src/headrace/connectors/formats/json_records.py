@@ -88,8 +88,8 @@ class _Texts:
         values = self._values
         if self._type is Type.TIMESTAMP:
             try:
-                instants = usual_instants(pa.array(values, pa.large_string()))
-            except pa.ArrowTypeError:
+                instants = usual_instants(pl.Series(values, dtype=pl.String).to_arrow())
+            except TypeError:
                 instants = None  # some are numbers
             if instants is not None:
                 return _from_arrow(instants)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from decimal import Decimal
 
 import polars as pl
@@ -149,3 +151,21 @@ def test_a_record_of_several_lines_is_read_as_one_of_one_line() -> None:
     parsed = parse_each(lines_of(several), NESTED, Json())
     assert_frame_equal(parsed.rows, parse(lines_of(records), NESTED, Json()).rows)
     assert [line for line, _ in parsed.bad] == [3]
+
+
+@pytest.mark.slow
+def test_reading_does_not_import_pandas() -> None:
+    use = """
+import sys
+from headrace.connectors.formats.text import Json, lines_of, parse
+from headrace.language.type_text import read_schema
+from headrace.model.schema import Field, Schema
+columns = "at TIMESTAMP, p DECIMAL(5, 2), x STRUCT<t: ARRAY<TIMESTAMP>, d: DATE, m: MAP<INT, INTERVAL>, b: BINARY>"
+schema = Schema(tuple(Field(*field) for field in read_schema(columns).fields))
+record = b'{"at": "2026-01-01", "p": 1, "x": {"t": ["2026-01-01"], "d": "2026-01-01", "m": {"1": 2}, "b": "AA=="}}'
+parsed = parse(lines_of([record, b'{"x": {"t": [5]}}', b'{"x": null}']), schema, Json())
+assert (parsed.rows.height, parsed.bad) == (3, [])
+assert "pandas" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
