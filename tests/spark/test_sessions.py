@@ -244,6 +244,9 @@ def test_streaming_dataframes_are_streams_also_after_a_restart_and_when_created_
             session.stream("numbers", frame("a", 0, 10), timestamp="at", skew="1 HOUR")
             session.execute(query.format(tmp_path / "one"))
             until(lambda: results(session) == 10)
+            session.stream("counts", spark.readStream.format("rate").load().groupBy("value").count())
+            with pytest.raises(SourceFault, match="stream counts: Spark cannot read the DataFrame as a stream"):
+                session.execute("CREATE QUERY c AS SELECT value FROM counts INTO MEMORY")
         with Session(tmp_path / "checkpoint") as session, pytest.raises(SourceFault, match="has not given one"):
             session.start()
         with Session(tmp_path / "checkpoint") as session:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -23,6 +24,7 @@ from headrace.catalog.definitions import Stream
 from headrace.connectors.secrets import with_secrets
 from headrace.connectors.spool import Spool, Spooled, feeder_folder, stream_spool
 from headrace.errors import SourceFault
+from headrace.hosts.spark.essence import essence
 from headrace.hosts.spark.logs import mend, sweep
 from headrace.model.page import Page
 from headrace.model.schema import Field
@@ -80,7 +82,13 @@ def feed(
     mend(checkpoint)
     sweep(checkpoint)  # Spark refuses to begin where a feeder that was interrupted has left half a file
     writer = chosen.writeStream.foreachBatch(leave).option("checkpointLocation", str(checkpoint))
-    return (writer.trigger(availableNow=True) if to_its_end else writer).start()
+    try:
+        return (writer.trigger(availableNow=True) if to_its_end else writer).start()
+    except AnalysisException as error:  # of what Spark cannot read as rows that only come
+        raise SourceFault(
+            f"stream {stream.name}: Spark cannot read the DataFrame as a stream: {essence(str(error))}",
+            hint="drop the queries that read it, and leave aggregates without a watermark to Headrace",
+        ) from error
 
 
 def _loaded(session: SparkSession, stream: Stream, kind: str, options: Mapping[str, str]) -> DataFrame:
