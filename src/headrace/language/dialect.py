@@ -58,6 +58,8 @@ _EMITS = (("EMIT", "CHANGES"), ("EMIT", "FINAL"), ("EMIT", "ON", "WINDOW", "CLOS
 _CALLED = (TokenType.WINDOW, TokenType.SESSION, TokenType.STRUCT, TokenType.MAP, TokenType.ARRAY)
 #: A hint of Flink that changes what a table reads; others change no result.
 _OPTIONS = re.compile(r"/\*\+\s*OPTIONS\b", re.IGNORECASE)
+#: Letters behind a number that say its type in Spark.
+_SUFFIXES = ("D", "F", "BD")
 #: How the second item of a JOIN may follow the first.
 _MODES = ("RECENT", "CHRONICLE")
 #: How a JOIN may speak to those before it, and what may stand between that and JOIN.
@@ -462,6 +464,7 @@ def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
     """Parse the tokens of one SELECT."""
     tokens_, emit = _without_emit(tokens_)
     _check_braces(tokens_)
+    _check_numbers(tokens_)
     trees = _run(tokens_, lambda parser_: parser_.parse(_named_functions(tokens_), text))
     if not isinstance(trees[0], exp.Query):
         raise SyntaxFault("expected SELECT", span=span_of(tokens_[0]))
@@ -475,6 +478,24 @@ def parse_select(tokens_: Sequence[Token], text: str) -> exp.Expr:
     if emit is not None:
         trees[0].meta["emit"] = emit
     return trees[0]
+
+
+def _check_numbers(tokens_: Sequence[Token]) -> None:
+    """Refuse 1_000 and 2D, which would be numbers with the names _000 and D; in windows, 5d is a duration."""
+    depth, before = 0, ""
+    for token, following in pairwise(tokens_):
+        depth += {TokenType.L_BRACKET: 1, TokenType.R_BRACKET: -1}.get(token.token_type, 0)
+        is_name = following.token_type is TokenType.VAR and following.start == token.end + 1
+        is_suffix = following.text.startswith("_") or (following.text in _SUFFIXES and depth == 0)
+        if token.token_type is TokenType.NUMBER and is_name and is_suffix and before != "INTERVAL":
+            digits = following.text.replace("_", "")
+            plain = f"{token.text}{digits}" if digits.isdigit() else f"CAST({token.text} AS DOUBLE)"
+            raise SyntaxFault(
+                f"{token.text}{following.text} is no number",
+                span=Span(token.start, following.end + 1),
+                hint=f"write {plain}, or a blank before a name",
+            )
+        before = token.text.upper()
 
 
 def _check_braces(tokens_: Sequence[Token]) -> None:

@@ -101,6 +101,8 @@ PHRASES = {
     ("MATCH_CONDITION", "("): _AS_OF,
     ("*", "*"): "write pow(x, 2)",
     ("/", "/"): "write x DIV y for the whole part of a quotient",
+    ("R", ""): "leave r out: a text has no escapes",
+    ("E", ""): "leave E out: a text has no escapes; chr(10) is a line feed",
     ("SEPARATOR", ""): "write group_concat(x, ';' ORDER BY y)",
     ("READ_FILES", "("): "write CREATE STREAM name (...) FROM FILES (path 'data'), or CREATE TABLE, and FROM name",
     ("READ_KAFKA", "("): "write CREATE STREAM name (column TYPE, ...) FROM KAFKA (...), and FROM name",

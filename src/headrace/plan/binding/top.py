@@ -19,6 +19,7 @@ from headrace.plan.binding.from_item import read_item
 from headrace.plan.binding.limit import count_of, has_limit, offset_of
 from headrace.plan.binding.rank import bind_ranked, has_ranks
 from headrace.plan.binding.span import place
+from headrace.plan.binding.stand_in import plan_of
 from headrace.plan.binding.time_columns import time_lags
 from headrace.plan.binding.whole_windows import BOUNDS
 from headrace.plan.nodes import Node
@@ -184,17 +185,25 @@ def _with_items(order: exp.Expr, select: exp.Select) -> exp.Order:
 
 def _checked(node: Node, tree: exp.Expr, keys: list[exp.Expr], env: Environment) -> Node:
     """Refuse the first rows of each instant of a stream: nobody means that."""
-    if [key.name for key in keys] == ["rowtime"] and not any(
-        isinstance(part, nodes.Aggregate)
-        or (isinstance(part, nodes.Scan) and not isinstance(env.catalog.get(part.name), Stream))
-        for part in walk(node)
-    ):
+    if [key.name for key in keys] == ["rowtime"] and not _has_windows(node, env):
         raise UnboundedStateFault(
             "ORDER BY with LIMIT needs a window, since a stream has no last row",
             span=place(tree.args["order"]),
             hint=_HINT,
         )
     return node
+
+
+def _has_windows(node: Node, env: Environment) -> bool:
+    """Return whether a plan has results of windows, also in the queries and views that it reads."""
+    for part in walk(node):
+        if isinstance(part, nodes.Aggregate):
+            return True
+        if isinstance(part, nodes.Scan) and not isinstance(env.catalog.get(part.name), Stream):
+            whole = plan_of(part, env)
+            if whole is None or _has_windows(whole, env):
+                return True
+    return False
 
 
 def _place_of(node: exp.Expr) -> dict[str, int]:
