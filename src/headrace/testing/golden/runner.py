@@ -122,8 +122,9 @@ def _push(session: Session, rows: Mapping[str, Sequence[dict[str, Any]]]) -> Non
 
 def _has_read(session: Session, rows: Mapping[str, Sequence[dict[str, Any]]]) -> bool:
     """Return whether all rows were read by a micro-batch that has ended; streams that no query reads are left out."""
-    read = session.statistics().streams  # empty before the first micro-batch has ended
-    return bool(read) and all(read[name].tuples >= len(given) for name, given in rows.items() if name in read)
+    streams = session.statistics().streams  # empty before the first micro-batch has ended
+    read = {name: each.tuples + each.late + each.bad for name, each in streams.items()}
+    return bool(read) and all(read[name] >= len(given) for name, given in rows.items() if name in read)
 
 
 def _stream(session: Session, name: str) -> Stream:
