@@ -39,12 +39,13 @@ FILES = {
         1.0,
     ),
 }
-ROUNDS = 5
+#: Runs that do not count: the JVM is still compiling.
+WARM = 4
 
 
 def main(quick: bool) -> dict[str, Any]:
     """Read each file several times in turns."""
-    lines, rounds = (50_000, 4) if quick else (500_000, 4 + ROUNDS)
+    lines, rounds = (250_000, WARM + 2) if quick else (500_000, WARM + 5)
     spark = session_for()
     figures: dict[str, Any] = {"bench": "json_lines", "title": f"{lines:,} lines of JSON", "rows": [], "notes": []}
     with tempfile.TemporaryDirectory(prefix="json-") as folder:
@@ -54,7 +55,7 @@ def main(quick: bool) -> dict[str, Any]:
             runs = [(ours(path, columns), theirs(spark, path, columns)) for _ in range(rounds)]
             if len({(rows, round(total, 2)) for run in runs for _, rows, total in run}) > 1:
                 raise SystemExit(f"{name}: both gave different rows")
-            mine, other = (min(run[side][0] for run in runs[2:]) for side in range(2))
+            mine, other = (min(run[side][0] for run in runs[WARM:]) for side in range(2))
             figures["rows"].append(
                 {
                     "case": f"{name}, {path.stat().st_size // lines} bytes",

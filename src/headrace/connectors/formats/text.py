@@ -35,7 +35,7 @@ _QUOTE = b'"'
 _NOT_JSON = (b"NaN", b"Inf")  # Arrow takes them for numbers, JSON does not have them
 
 #: So many bytes of JSON are decoded at a time: few enough for the caches of a processor.
-_CACHED = 1 << 19
+_CACHED = 1 << 20
 
 #: So many lines are read one by one; and so often a block is cut in halves, because lines are malformed.
 _FEW_LINES, _MOST_FAULTS = 128, 32
