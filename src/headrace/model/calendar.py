@@ -37,24 +37,39 @@ def python_rows(rows: pl.DataFrame) -> list[dict[str, Any]]:
     kept = rows.with_columns(pl.when(~mask).then(pl.col(name)).alias(name) for name, mask in outside.items())
     values = kept.to_dicts()
     for name, mask in outside.items():
-        texts = rows[name].to_physical().cast(pl.String)
+        numbers = rows[name].to_physical()
         for at in mask.arg_true():
-            values[at][name] = texts[at]
+            values[at][name] = str(numbers[at : at + 1].to_list()[0])
     return values
 
 
 def _outside(column: pl.Series, dtype: pl.DataType) -> pl.Series | None:
-    """Return which values are beyond the calendar; None if the column has neither dates nor times."""
+    """Return which values are beyond the calendar, or hold one that is; None if there are neither dates nor times."""
+    mask = _mask(pl.col(column.name), dtype)
+    return None if mask is None else column.to_frame().select(mask).to_series()
+
+
+def _mask(x: pl.Expr, dtype: Any) -> pl.Expr | None:
+    parts: tuple[pl.Expr | None, ...]
     match dtype:
         case pl.Date():
-            days = column.to_physical()
+            days = x.to_physical()
             return (days < _FIRST) | (days > _LAST)
         case pl.Datetime(time_unit="us" | "ms" as unit):
-            instants, per_day = column.to_physical(), _PER_DAY[unit]
+            instants, per_day = x.to_physical(), _PER_DAY[unit]
             return (instants < _FIRST * per_day) | (instants >= (_LAST + 1) * per_day)
         case pl.Duration(time_unit="ms"):
-            return column.to_physical().abs() > _LONGEST * _PER_DAY["ms"]
+            return x.to_physical().abs() > _LONGEST * _PER_DAY["ms"]
         case pl.Time():
-            return ~column.to_physical().is_between(0, DAY * 1000, closed="left")
+            return ~x.to_physical().is_between(0, DAY * 1000, closed="left")
+        case pl.List(inner=inner):
+            mask = _mask(pl.element(), inner)
+            return None if mask is None else x.list.eval(mask).list.any()
+        case pl.Map(key=key, value=value):
+            parts = _mask(x.map.keys(), pl.List(key)), _mask(x.map.values(), pl.List(value))
+        case pl.Struct(fields=fields):
+            parts = tuple(_mask(x.struct.field(field.name), field.dtype) for field in fields)
         case _:
             return None  # nanoseconds hold a few centuries only
+    masks = [part for part in parts if part is not None]
+    return pl.any_horizontal(masks) if masks else None

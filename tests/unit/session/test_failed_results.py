@@ -28,6 +28,31 @@ def shown(session: Session, what: str) -> dict[str, Any]:
     return dict(zip(listing.columns, listing.rows[0], strict=True))
 
 
+@pytest.mark.parametrize("sink", ["MEMORY", "CONSOLE"])
+@pytest.mark.parametrize(
+    ("held", "shown_as"),
+    [
+        ("array(NULL, far)", "[None, 2"),
+        ("named_struct('at', far, 'k', k)", "{'at': 2"),
+        ("map('at', far)", "[{'key': 'at', 'value': 2"),
+        ("map(far, 'at')", "[{'key': 2"),
+        ("array(named_struct('days', array(to_date(far))))", "[{'days': [3"),
+    ],
+)
+def test_a_row_whose_nested_value_holds_such_a_time_is_set_aside(held: str, shown_as: str, sink: str) -> None:
+    with Session(host="local") as session:
+        session.execute(STREAM + f"CREATE QUERY q AS SELECT k, {held} AS held FROM ({FAR}) AS f INTO {sink}, MEMORY")
+        session.execute("CREATE QUERY lost AS SELECT reason, detection FROM q.failed INTO MEMORY")
+        step_all(session)
+        session.push("s", ROWS)
+        step_all(session)
+        (row, *_) = session.results("lost")
+        assert row["reason"] == "column 'held' is not between year 1 and year 9999"
+        assert shown_as in row["detection"]
+        assert [row["k"] for row in session.results("q")] == [0, 2]
+        assert session.failed() == {}
+
+
 @pytest.mark.parametrize(
     "sink", ["MEMORY", "CONSOLE", "FILES (path '{}', format 'csv')", "FILES (path '{}', format 'json')"]
 )

@@ -85,6 +85,10 @@ _CALLS = [
     "array_contains(array(array(x)), array(x))",
     "isnan(array_max(array(x, 1.5, NULL)))",
     "isnan(array_min(array(x, 1.5, NULL)))",
+    "map_contains_key(map(at, to_date(at)), at)",
+    "map_values(map_concat(map(at, 1), map(TIMESTAMP '2026-01-01', 2), map(at, 3)))",
+    "element_at(map(at, to_date(at)), at)",
+    "map_keys(map(to_date(at), at))",
 ]
 
 

@@ -131,6 +131,9 @@ _NAN = float("nan")
 
 def _plain(column: pl.Series) -> list[Any]:
     """Return values with numbers for times and one object for all NaN."""
+    if isinstance(column.dtype, pl.Map) and _timeless(column.dtype.key) != column.dtype.key:
+        entries = _plain(column.map.entries())  # keys cannot be cast
+        return [None if held is None else {entry["key"]: entry["value"] for entry in held} for held in entries]
     values = column.cast(_timeless(column.dtype)).to_list()
     return values if column.dtype.is_integer() or column.dtype == pl.String else [_with_one_nan(v) for v in values]
 
@@ -157,7 +160,7 @@ def _timeless(dtype: Any) -> Any:
         case pl.List(inner=inner):
             return pl.List(_timeless(inner))
         case pl.Map(key=key, value=value):
-            return pl.Map(_timeless(key), _timeless(value))
+            return pl.Map(key, _timeless(value))  # which takes numbers for keys, too
         case pl.Struct(fields=fields):
             return pl.Struct([pl.Field(field.name, _timeless(field.dtype)) for field in fields])
         case _:
