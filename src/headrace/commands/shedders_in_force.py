@@ -167,7 +167,7 @@ def fitted(shedding: Shedding | None, arc: Arc, whole: Graph) -> Shedding:
         return Shedding()
     behind = _behind(reader, whole)
     return Shedding(
-        shedding.kind, name, shedding.center, bounds_sum=_sums_behind(behind), slice=_slice_of_windows(behind)
+        shedding.kind, name, shedding.center, bounds_sum=_sums_behind(behind), pane=_pane_of_windows(behind)
     )
 
 
@@ -181,7 +181,7 @@ def _behind(reader: VertexId, whole: Graph) -> list[Vertex]:
     return found
 
 
-def _slice_of_windows(behind: Sequence[Vertex]) -> int:
+def _pane_of_windows(behind: Sequence[Vertex]) -> int:
     """Return the longest span (microseconds) so that all windows of time consist of whole spans; 0 without windows."""
     parts = list[int]()
     for vertex in behind:

@@ -98,15 +98,15 @@ class Shedding(Struct, frozen=True):
     """The tuples that are dropped first: random ones, or by an attribute.
 
     By an attribute the smallest, the largest, those nearest to a center or those farthest from it. With `bounds_sum`,
-    no more than the share of the sum of the attribute (of its absolute values) is dropped either. With a `slice`, the
-    shares hold for each slice of so many microseconds of time: windows consist of whole slices.
+    no more than the share of the sum of the attribute (of its absolute values) is dropped either. With a `pane`, the
+    shares hold for each pane of so many microseconds: windows consist of whole panes.
     """
 
     kind: ShedKind = "RANDOM"
     attribute: str | None = None
     center: float | None = None
     bounds_sum: bool = False
-    slice: int = 0
+    pane: int = 0
 
 
 class Qos(Struct, frozen=True, omit_defaults=True):

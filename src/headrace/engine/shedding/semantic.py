@@ -6,7 +6,7 @@ then those of a page go that come first there.
 
 No more is dropped than the share of what has been seen, at no time: each tuple adds its share to what may be dropped.
 If values are summed behind the arc, the same holds for the sum of the dropped ones. Where windows are behind the arc,
-each slice of time has an account of its own, so nothing that one window did not lose is lost by the next.
+each pane has an account of its own, so nothing that one window did not lose is lost by the next.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SAMPLE = 1024
 _SOON = 64
 
 
-#: Slices of time whose accounts are kept; one that comes back later begins with an empty account.
-_SLICES = 64
+#: Panes whose accounts are kept; one that comes back later begins with an empty account.
+_PANES = 64
 #: For sums of shares that should be whole.
 _ROUNDED = 1e-9
 
 
 class Account(Struct, array_like=True):
-    """How many tuples of a slice of time may still be dropped, and how much of the sum of their values."""
+    """How many tuples of a pane may still be dropped, and how much of the sum of their values."""
 
     tuples: float = 0.0
     sum: float = 0.0
@@ -44,7 +44,7 @@ class Account(Struct, array_like=True):
 class Memory(Struct):
     """The memory of a shedder: a sample of ranks (Float64, little endian), and how many tuples it dropped too few.
 
-    The accounts are those of the newest slices of time, by number.
+    The accounts are those of the newest panes, by number.
     """
 
     sample: bytes = b""
@@ -82,17 +82,17 @@ class SemanticShedder:
         sizes = np.where(np.isfinite(values), np.abs(values), 0.0)
         order = np.where(known, ranks, -np.inf)  # a missing value takes nothing from the sum
         kept = np.ones(len(ranks), np.bool_)
-        for number, places in self._slices(rows):
+        for number, places in self._panes(rows):
             kept[self._drop(number, places, proposed, sizes, order)] = False
-        self._accounts = dict(sorted(self._accounts.items())[-_SLICES:])
+        self._accounts = dict(sorted(self._accounts.items())[-_PANES:])
         return kept
 
-    def _slices(self, rows: pl.DataFrame) -> Iterator[tuple[int, NDArray[np.intp]]]:
-        """Yield the slices of time with the places of their rows."""
-        if not self.shedding.slice:
+    def _panes(self, rows: pl.DataFrame) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """Yield the panes with the places of their rows."""
+        if not self.shedding.pane:
             yield 0, np.arange(rows.height)
             return
-        numbers = rows[TS].to_numpy() // self.shedding.slice
+        numbers = rows[TS].to_numpy() // self.shedding.pane
         order = np.argsort(numbers, kind="stable")
         for part in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
             if len(part):
@@ -106,14 +106,14 @@ class SemanticShedder:
         sizes: NDArray[np.float64],
         order: NDArray[np.float64],
     ) -> NDArray[np.intp]:
-        """Return which rows of a slice are dropped: least ranks first, within its account."""
+        """Return which rows of a pane are dropped: least ranks first, within its account."""
         account, due = self._accounts.setdefault(number, Account()), self._share * len(places)
         account.tuples += due
         account.sum += self._share * float(sizes[places].sum())
         wanted = max(int(proposed[places].sum()), int(self._owed + due - self._share * _SOON))
         ranked = places[np.lexsort((order[places], ~proposed[places]))]
         chosen = ranked[: min(wanted, int(account.tuples + _ROUNDED))]
-        # neither what the sum forbids nor what the last slice did not lose is made up for later
+        # neither what the sum forbids nor what the last pane did not lose is made up for later
         self._owed = min(self._owed + due - len(chosen), account.tuples - len(chosen))
         if self.shedding.bounds_sum:
             chosen = chosen[sizes[chosen] <= account.sum]

@@ -245,7 +245,7 @@ DRIFTS = {
 @pytest.mark.parametrize("size", [40, 500])
 def test_no_window_loses_more_than_the_share_while_values_drift(kind: ShedKind, drift: str, size: int) -> None:
     values, window, restarts = DRIFTS[drift], 1000, (1700, 4300)
-    shedding = replace(by_value(kind), bounds_sum=True, slice=window)
+    shedding = replace(by_value(kind), bounds_sum=True, pane=window)
     made = shedders(0.4, shedding)
     stays = np.zeros(6000, bool)
     for start in range(0, 6000, size):
@@ -269,10 +269,10 @@ def test_no_window_loses_more_than_the_share_while_values_drift(kind: ShedKind, 
     st.sampled_from(SEMANTIC),
     st.sampled_from([0.05, 0.3, 0.9]),
 )
-def test_no_slice_of_time_loses_more_than_the_share_whatever_comes(
+def test_no_pane_loses_more_than_the_share_whatever_comes(
     tuples: list[tuple[float | None, int]], cuts: list[int], kind: ShedKind, share: float
 ) -> None:
-    made = shedders(share, replace(by_value(kind), slice=10))
+    made = shedders(share, replace(by_value(kind), pane=10))
     values, times = zip(*tuples, strict=True)
     edges = [0, *sorted(cut % (len(values) + 1) for cut in cuts), len(values)]
     stay: list[int] = []
