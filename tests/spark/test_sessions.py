@@ -241,12 +241,17 @@ def test_streaming_dataframes_are_streams_also_after_a_restart_and_when_created_
 
     try:
         with Session(tmp_path / "checkpoint", buckets=2) as session:
+            session.stream("early", spark.readStream.format("rate").load().groupBy("value").count())
+            with pytest.raises(SourceFault, match="stream early: Spark cannot read the DataFrame as a stream"):
+                session.execute("CREATE QUERY q AS SELECT value FROM early INTO MEMORY")  # before any query runs
             session.stream("numbers", frame("a", 0, 10), timestamp="at", skew="1 HOUR")
             session.execute(query.format(tmp_path / "one"))
             until(lambda: results(session) == 10)
             session.stream("counts", spark.readStream.format("rate").load().groupBy("value").count())
             with pytest.raises(SourceFault, match="stream counts: Spark cannot read the DataFrame as a stream"):
                 session.execute("CREATE QUERY c AS SELECT value FROM counts INTO MEMORY")
+            session.execute("CREATE QUERY c AS SELECT id FROM numbers INTO MEMORY")  # nothing is left of the first one
+            session.execute("DROP QUERY c")
         with Session(tmp_path / "checkpoint") as session, pytest.raises(SourceFault, match="has not given one"):
             session.start()
         with Session(tmp_path / "checkpoint") as session:

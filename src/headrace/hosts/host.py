@@ -86,6 +86,18 @@ class Preparable(Protocol):
 
 
 @runtime_checkable
+class SourceReader(Protocol):
+    """A deployment that reads foreign sources, which may refuse."""
+
+    def begin_sources(self, *commands: Command) -> None:
+        """Begin to read the sources of the queries that commands add; raise the fault of one that cannot be read.
+
+        Nothing else of the commands takes effect.
+        """
+        ...
+
+
+@runtime_checkable
 class FrameReader(Protocol):
     """A deployment whose streams can read streaming DataFrames of the program."""
 

@@ -27,7 +27,7 @@ from headrace.driver.deployed import Deployments
 from headrace.driver.staged_results import forget_subscriptions, subscribe_to
 from headrace.engine.statistics import Statistics
 from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, Span, pointing_at
-from headrace.hosts.host import Deployment, FrameReader, Preparable, Rescalable, Rescaled
+from headrace.hosts.host import Deployment, FrameReader, Preparable, Rescalable, Rescaled, SourceReader
 from headrace.hosts.spark.starting.launch import launch_of
 from headrace.language.parser import parse
 from headrace.language.syntax.statements import CreateStream, Describe, Explain, ExplainReplace, Select, Show, Statement
@@ -595,6 +595,8 @@ class Session:
         if transaction.entries or transaction.commands:
             write_format(self.directory)
             raise_format(self.directory)
+        if isinstance(self.deployment, SourceReader):
+            self.deployment.begin_sources(*transaction.commands)
         for entry in transaction.entries:
             self.journal.append(entry)
         self.catalog = transaction.catalog

@@ -41,10 +41,15 @@ class Feeders:
             if name not in foreign or foreign[name].source != feeder.stream.source:
                 feeder.stop()
                 del self._feeders[name]
-        for name, stream in foreign.items():
-            if name not in self._feeders:
-                self._feeders[name] = _Feeder(session(), stream, self._directory, self.frames.get(name.lower()))
-                self._feeders[name].follow(self._give_up)
+        self.begin(session, foreign.values())
+
+    def begin(self, session: Callable[[], SparkSession], streams: Iterable[Stream]) -> None:
+        """Read the sources of these streams as well; one that cannot be read raises its fault."""
+        for stream in streams:
+            if stream.connector.kind == "SPARK" and stream.name not in self._feeders:
+                frame = self.frames.get(stream.name.lower())
+                self._feeders[stream.name] = _Feeder(session(), stream, self._directory, frame)
+                self._feeders[stream.name].follow(self._give_up)
 
     def read_to_the_end(self) -> None:
         """Read what the sources have now, and end. A source that cannot be read raises its fault."""

@@ -21,7 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from headrace.catalog.definitions import Stream
 from headrace.commands.command import AddQuery, Command, Drain
 from headrace.commands.rebucketing import rebucketing
 from headrace.commands.running import Running
@@ -252,12 +251,14 @@ class SparkDeployment:
         of_machine = BUCKETS[0] if self.takes_long() else os.cpu_count() or 1
         return len(self.buckets) or self.wanted_buckets or of_machine
 
-    def send(self, *commands: Command) -> None:
+    def begin_sources(self, *commands: Command) -> None:
         added = [stream for command in commands if isinstance(command, AddQuery) for stream in command.streams]
+        self.feeders.begin(self._session, added)
+
+    def send(self, *commands: Command) -> None:
         is_draining = any(isinstance(command, Drain) for command in commands)
-        if self.query is not None or is_draining:
-            self._feed(*added)  # before the command lasts, since a source may be refused
         if is_draining:
+            self._feed()
             self.feeders.read_to_the_end()
         self.deployments.log.append(*commands)
         if self.query is not None and not is_draining:
@@ -436,10 +437,10 @@ class SparkDeployment:
         """Say what a start is doing."""
         self.stage = stage
 
-    def _feed(self, *added: Stream) -> None:
-        """Read the foreign sources that queries read, and those of streams that are added now."""
+    def _feed(self) -> None:
+        """Read the foreign sources that queries read."""
         known = self.deployments.newest().known
-        self.feeders.follow(self._session, [*(stream for query in known for stream in query.streams), *added])
+        self.feeders.follow(self._session, [stream for query in known for stream in query.streams])
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         began = time.perf_counter_ns()
