@@ -147,14 +147,20 @@ def environment(given: Mapping[str, str], folder: Path | None = None, *, title: 
 
 @contextmanager
 def folder_in_memory(memory: Path = MEMORY, room: int = ROOM) -> Iterator[Path | None]:
-    """Make a folder in memory and delete it in the end, as those of runs that were killed; None if there is no room."""
+    """Make a folder in memory and delete it in the end, as those of runs that were killed; None if there is no room.
+
+    A PostgreSQL that is copied there runs as another user: programs must run there, and others get into the folder.
+    """
     for left in memory.glob(f"{PREFIX}*-*"):
         number = left.name.removeprefix(PREFIX).partition("-")[0]
         if number.isdecimal() and not Path("/proc", number).exists():
             shutil.rmtree(left, ignore_errors=True)
     try:
         has_room = shutil.disk_usage(memory).free >= room
-        folder = Path(tempfile.mkdtemp("", f"{PREFIX}{os.getpid()}-", memory)) if has_room else None
+        runs_programs = not os.statvfs(memory).f_flag & os.ST_NOEXEC
+        folder = Path(tempfile.mkdtemp("", f"{PREFIX}{os.getpid()}-", memory)) if has_room and runs_programs else None
+        if folder is not None:
+            folder.chmod(0o711)
     except OSError:
         folder = None
     try:

@@ -348,6 +348,7 @@ def test_temporary_files_of_tests_are_in_memory_if_there_is_room_and_go_with_the
     with checks.folder_in_memory(tmp_path, room=1) as folder:
         assert folder is not None
         assert list(tmp_path.iterdir()) == [folder]
+        assert folder.stat().st_mode & 0o777 == 0o711, "servers of other users are in it"
         assert checks.environment({"TMPDIR": "/tmp"}, folder) == {"TMPDIR": str(folder)}
         (folder / "state").mkdir()
     assert not list(tmp_path.iterdir())
