@@ -134,7 +134,8 @@ def parse(lines: Lines, schema: Schema, form: Form) -> Parsed:
             return _CsvBlocks(schema, form).parse(lines)
         case Json():
             raw = _json_block(lines, schema)
-            return _json_records(lines, schema, form) if raw is None else _judged(lines, raw, [], schema, form)
+            parsed = _json_lines(lines, schema, form) if raw is None else _judged(raw, [], lines.line, schema, form)
+            return Parsed(parsed.rows, lines.starts[parsed.positions], parsed.bad)
 
 
 class _CsvBlocks:
@@ -179,7 +180,19 @@ def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
         case Csv():
             return _one_by_one(lines, schema, form)
         case Json():
-            return _json_records(lines, schema, form)
+            parsed = _json_lines(lines, schema, form)
+            return Parsed(parsed.rows, lines.starts[parsed.positions], parsed.bad)
+
+
+def parse_json(records: Sequence[bytes], schema: Schema, form: Json) -> Parsed:
+    """Turn records of JSON into rows; here the position of a row is the number of its record."""
+    ends = np.cumsum(np.fromiter(map(len, records), np.int64, len(records)))
+
+    def part(first: int, stop: int) -> Parsed:
+        texts = records[first:stop]
+        return _json_records(texts, schema, form, is_utf8=_is_utf8(NEWLINE.join(texts)))
+
+    return _in_parts(ends, part)
 
 
 def _plain(lines: Lines, schema: Schema, form: Plain) -> Parsed:
@@ -375,32 +388,48 @@ def _is_utf8(data: bytes) -> bool:
         return False
 
 
-def _json_records(lines: Lines, schema: Schema, form: Json) -> Parsed:
-    """Read records of JSON by a typed decoder."""
+def _json_lines(lines: Lines, schema: Schema, form: Json) -> Parsed:
+    """Read lines by a typed decoder; the position of a row is the number of its line."""
     is_utf8 = _is_utf8(lines.data)
-    cuts = np.searchsorted(lines.starts, np.arange(_CACHED, len(lines.data), _CACHED))
-    ends = np.unique([*cuts, len(lines.starts)]).tolist()
-    parts: list[Parsed] = []
-    bad: list[tuple[int, str]] = []
-    for begin, end in zip([0, *ends], ends, strict=False):
-        part = Lines(lines.data, lines.begin, lines.starts[begin:end], lines.ends[begin:end])
-        places = zip(part.starts.tolist(), part.ends.tolist(), strict=True)
-        raw, refused = read_records([lines.data[first:last] for first, last in places], schema, is_utf8=is_utf8)
-        parts.append(_judged(part, raw, refused.tolist(), schema, form))
-        bad += ((begin + line, why) for line, why in parts[-1].bad)
-    return Parsed(pl.concat([part.rows for part in parts]), np.concatenate([part.positions for part in parts]), bad)
+
+    def part(first: int, stop: int) -> Parsed:
+        places = zip(lines.starts[first:stop].tolist(), lines.ends[first:stop].tolist(), strict=True)
+        return _json_records([lines.data[begin:end] for begin, end in places], schema, form, is_utf8=is_utf8)
+
+    return _in_parts(lines.ends, part)
 
 
-def _judged(lines: Lines, raw: pl.DataFrame, refused: list[int], schema: Schema, form: Json) -> Parsed:
-    """Turn the columns of all lines into their types; what was refused, or cannot be turned, is read one by one."""
+def _in_parts(ends: Positions, parse_part: Callable[[int, int], Parsed]) -> Parsed:
+    """Read some records at a time: few enough for the caches of a processor. `ends` are where they end in all bytes."""
+    cuts = np.searchsorted(ends, np.arange(_CACHED, ends[-1] if len(ends) else 0, _CACHED))
+    borders = np.unique([0, *cuts, len(ends)]).tolist()
+    parts = [(first, parse_part(first, stop)) for first, stop in zip(borders, borders[1:] or [0], strict=False)]
+    return Parsed(
+        pl.concat([part.rows for _, part in parts]),
+        np.concatenate([part.positions + first for first, part in parts]),
+        [(first + record, why) for first, part in parts for record, why in part.bad],
+    )
+
+
+def _json_records(records: Sequence[bytes], schema: Schema, form: Json, *, is_utf8: bool) -> Parsed:
+    raw, refused = read_records(records, schema, is_utf8=is_utf8)
+    return _judged(raw, refused.tolist(), records.__getitem__, schema, form)
+
+
+def _judged(
+    raw: pl.DataFrame, refused: list[int], record: Callable[[int], bytes], schema: Schema, form: Json
+) -> Parsed:
+    """Turn the columns of all records into their types; what was refused, or cannot be turned, is read one by one."""
     rows, failed = convert_all(raw, schema, form.epoch)
     rest = np.array(sorted({*refused, *failed}), dtype=np.int64)
+    everything = np.arange(raw.height)
     if not len(rest):
-        return Parsed(rows, lines.starts, [])
-    single = _one_by_one(Lines(lines.data, lines.begin, lines.starts[rest], lines.ends[rest]), schema, form)
-    keep = np.ones(len(lines.starts), dtype=bool)
+        return Parsed(rows, everything, [])
+    lines = lines_of(list(map(record, rest.tolist())))
+    single = _one_by_one(lines, schema, form)
+    keep = np.ones(raw.height, dtype=bool)
     keep[rest] = False
-    positions = np.concatenate([lines.starts[keep], single.positions])
+    positions = np.concatenate([everything[keep], rest[np.searchsorted(lines.starts, single.positions)]])
     order = np.argsort(positions)
     rows = pl.concat([rows.filter(pl.Series(keep)), single.rows])[order]
     return Parsed(rows, positions[order], [(int(rest[line]), why) for line, why in single.bad])

@@ -31,6 +31,9 @@ CLIENT_OPTIONS = ("security.", "sasl.", "ssl.", "client.", "socket.", "message."
 Asked: TypeAlias = Literal["earliest", "latest"] | int
 #: Records that are handed on at once.
 PIECE = 1 << 16
+#: Messages that the client hands out at once. Python looks for cycles among new objects whenever there are 700; with
+#: fewer it seldom meets one of these.
+_AT_ONCE = 500
 #: Answers that the next broker, or the same one a little later, does not give, and the seconds until it is asked again.
 _PASSING = ("_TRANSPORT", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "BROKER_NOT_AVAILABLE")
 _PAUSE = 0.2
@@ -76,7 +79,10 @@ def library(module: str = "confluent_kafka") -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Some records of a partition, by offset; stamps are in milliseconds, -1 where a record has none."""
+    """Some records of a partition, by offset; stamps are in milliseconds, -1 where a record has none.
+
+    Stamps and keys that were not asked for are empty.
+    """
 
     offsets: npt.NDArray[np.int64]
     stamps: npt.NDArray[np.int64]
@@ -99,8 +105,8 @@ class Topic(Protocol):
         """Return the greatest timestamp of a record; None if there is no record."""
         ...
 
-    def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
-        """Return the records with offsets in [begin, end); offsets may be missing."""
+    def read(self, partition: int, begin: int, end: int, *, stamps: bool, keys: bool) -> Iterator[Records]:
+        """Return the records with offsets in [begin, end), also their stamps and keys; offsets may be missing."""
         ...
 
 
@@ -137,7 +143,7 @@ class KafkaTopic:
             for result in self._list(self._specs.max_timestamp(), partitions)
         ]
 
-    def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
+    def read(self, partition: int, begin: int, end: int, *, stamps: bool, keys: bool) -> Iterator[Records]:
         settings = {
             "group.id": "headrace",  # must be said; we join no group and commit nothing
             "enable.auto.commit": False,
@@ -150,19 +156,19 @@ class KafkaTopic:
         consumer = self._made(lambda: self._kafka.Consumer(self._there.client(**settings), logger=_LOG))
         try:
             consumer.assign([self._kafka.TopicPartition(self._there.topic, partition, begin)])
-            messages: list[Any] = []
+            collected = _Collected(stamps, keys)
             patience = time.monotonic() + self._there.timeout
             while begin < end:
                 # what is here, else wait for one: there may be fewer records than numbers, so no count can be waited
                 # for
-                polled = consumer.consume(PIECE - len(messages), 0) or consumer.consume(
+                polled = consumer.consume(min(_AT_ONCE, PIECE - len(collected)), 0) or consumer.consume(
                     1, max(0.0, patience - time.monotonic())
                 )
                 before, problem = begin, None
                 records = [message for message in polled if message.error() is None]
                 if records:
                     begin = records[-1].offset() + 1
-                    messages += records if begin <= end else [each for each in records if each.offset() < end]
+                    collected.add(records if begin <= end else [each for each in records if each.offset() < end])
                 for message in polled if len(records) < len(polled) else ():
                     if message.error() is None:
                         continue
@@ -172,16 +178,16 @@ class KafkaTopic:
                     else:
                         problem = message.error()
                         self._check_present(problem, partition, begin)
-                if len(messages) == PIECE:
-                    yield _records(messages)
-                    messages = []
+                if len(collected) == PIECE:
+                    yield collected.records()
+                    collected = _Collected(stamps, keys)
                 if begin > before:
                     patience = time.monotonic() + self._there.timeout
                 elif time.monotonic() >= patience:  # until then the client tries again whatever went wrong
                     why = "nothing came" if problem is None else problem.str()
                     raise SourceFault(f"{self._there}: {why} (partition {partition} from {begin} on)", hint=_REACHABLE)
-            if messages:
-                yield _records(messages)
+            if len(collected):
+                yield collected.records()
         finally:
             consumer.close()
 
@@ -289,11 +295,37 @@ _REACHABLE = (
 )
 
 
-def _records(messages: list[Any]) -> Records:
-    count, kind = len(messages), type(messages[0])
-    return Records(
-        np.fromiter(map(kind.offset, messages), np.int64, count),
-        np.fromiter((message.timestamp()[1] for message in messages), np.int64, count),
-        list(map(kind.key, messages)),
-        list(map(kind.value, messages)),
-    )
+class _Collected:
+    """Records in the making: the contents of messages, without the client's objects."""
+
+    def __init__(self, stamps: bool, keys: bool) -> None:
+        self._has_stamps, self._has_keys = stamps, keys
+        self._values: list[bytes | None] = []
+        self._keys: list[bytes | None] = []
+        self._offsets: list[npt.NDArray[np.int64]] = []
+        self._stamps: list[npt.NDArray[np.int64]] = []
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, messages: Sequence[Any]) -> None:
+        """Add messages, which are in the order of their offsets."""
+        if not messages:
+            return
+        count, kind = len(messages), type(messages[0])
+        first, last = messages[0].offset(), messages[-1].offset()
+        is_whole = last - first == count - 1
+        self._offsets.append(
+            np.arange(first, last + 1) if is_whole else np.fromiter(map(kind.offset, messages), np.int64, count)
+        )
+        self._values += map(kind.value, messages)
+        if self._has_keys:
+            self._keys += map(kind.key, messages)
+        if self._has_stamps:
+            stamps = (message.timestamp()[1] for message in messages)
+            self._stamps.append(np.fromiter(stamps, np.int64, count))
+
+    def records(self) -> Records:
+        """Return what was added, at least one record."""
+        stamps = np.concatenate(self._stamps) if self._stamps else np.empty(0, np.int64)
+        return Records(np.concatenate(self._offsets), stamps, self._keys, self._values)

@@ -104,6 +104,10 @@ class Reading:
             }
         good = np.delete(np.arange(len(records.values), dtype=np.int64), list(bad))
         rest = records.values if not bad else [records.values[i] for i in good.tolist()]
+        if isinstance(self.form, text.Json):
+            parsed = text.parse_json([value for value in rest if value is not None], schema, self.form)
+            bad |= {int(good[i]): why for i, why in parsed.bad}
+            return parsed.rows, good[parsed.positions], np.zeros_like(parsed.positions), bad
         values = [value.rstrip(b"\r\n") for value in rest if value is not None]
         lines = text.lines_of(values)
         if isinstance(self.form, Messages):

@@ -167,8 +167,10 @@ class KafkaSource:
         """Read a range of a partition; with `columns`, only these and the key are looked at."""
         partition, begin, end, *_, first, count = split
         selected, counts = select(self._schema, columns), range(first, count + 1)
-        for records in self._open().read(partition, begin, end):
-            yield self._layout.reading.slice_of(records, partition, counts, self._schema, selected)
+        reading = self._layout.reading
+        has_stamps, has_keys = reading.time_of_record is not None, reading.key is not None
+        for records in self._open().read(partition, begin, end, stamps=has_stamps, keys=has_keys):
+            yield reading.slice_of(records, partition, counts, self._schema, selected)
 
     def read_without(
         self,

@@ -15,7 +15,7 @@ from polars import selectors
 from polars.testing import assert_frame_equal
 
 from headrace.connectors.formats import text
-from headrace.connectors.formats.text import Json, Lines, Parsed, lines_of, parse, parse_each
+from headrace.connectors.formats.text import Json, Lines, Parsed, lines_of, parse, parse_each, parse_json
 from headrace.model.schema import Field, Schema
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 from headrace.testing.strategies.json_texts import NAMES, damaged, types
@@ -48,8 +48,20 @@ def check_equal(parsed: Parsed, expected: Parsed) -> None:
 @given(blocks(), st.sampled_from([1, 1000, 1_000_000]))
 def test_a_block_gives_what_its_lines_give(block: tuple[Schema, list[bytes]], epoch: int) -> None:
     schema, records = block
+    lines, expected = lines_of(records), singly(records, schema, Json(epoch))
     for read in (parse, parse_each):
-        check_equal(read(lines_of(records), schema, Json(epoch)), singly(records, schema, Json(epoch)))
+        check_equal(read(lines, schema, Json(epoch)), expected)
+    numbered = parse_json(records, schema, Json(epoch))
+    check_equal(Parsed(numbered.rows, lines.starts[numbered.positions], numbered.bad), expected)
+
+
+def test_records_are_decoded_some_at_a_time_and_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_CACHED", 100)
+    schema = Schema((Field("n", Type.BIGINT),))
+    records = [b'{"n": "x"}' if number % 7 == 0 else b'{"n": %d}' % number for number in range(200)]
+    parsed = parse_json(records, schema, Json())
+    assert parsed.positions.tolist() == parsed.rows["n"].to_list() == [n for n in range(200) if n % 7]
+    assert [number for number, _ in parsed.bad] == [*range(0, 200, 7)]
 
 
 NESTED = Schema(

@@ -69,14 +69,14 @@ class FakeTopic:
     def newest(self, partitions: Sequence[int]) -> list[int | None]:
         return [max((record[2] for record in self.records[partition]), default=None) for partition in partitions]
 
-    def read(self, partition: int, begin: int, end: int) -> Iterator[Records]:
+    def read(self, partition: int, begin: int, end: int, *, stamps: bool, keys: bool) -> Iterator[Records]:
         self.reads.append((partition, begin, end))
         for low in range(begin, end, 7):
             some = self.records[partition][low : min(end, low + 7)]
             yield Records(
                 np.arange(low, low + len(some)),
-                np.array([one[2] for one in some]),
-                [one[0] for one in some],
+                np.array([one[2] for one in some] if stamps else [], dtype=np.int64),
+                [one[0] for one in some] if keys else [],
                 [one[1] for one in some],
             )
 
