@@ -151,7 +151,8 @@ class KafkaTopic:
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
             "fetch.wait.max.ms": 100,
-            "fetch.queue.backoff.ms": 5,  # else the client stops for a second whenever 100,000 records wait in it
+            "queued.min.messages": 20_000,  # what is fetched beyond the end is thrown away
+            "fetch.queue.backoff.ms": 5,  # else the client stops for a second whenever so many records wait in it
         }
         consumer = self._made(lambda: self._kafka.Consumer(self._there.client(**settings), logger=_LOG))
         try:
