@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -50,11 +50,18 @@ FORMATS = ("json", "arrow")
 _MAX_BYTES, _MAX_BYTES_OPTION = 1_000_000, "message.max.bytes"
 #: The share of the timeout for which the first try waits.
 _FIRST_TRY = 0.3
+#: The seconds to wait while the client holds as many records as it may.
+_FULL_PAUSE = 0.01
+#: The time of a record that has no column for it, as the client understands it.
+_NOW = 0
 #: Bytes that a topic counts beside the key and value of a record that is sent alone.
 _FRAME = 120
 OPTIONS = ("bootstrap", "topic", "format", "key", "record_time", "upsert", "timeout", "publishers")
 #: More publishers than this are of no use to a topic.
 _MOST_PUBLISHERS = 1000
+
+#: Key, value and time in milliseconds of a record.
+Record: TypeAlias = tuple[str | None, bytes | None, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +140,8 @@ class Records:
         self._target, self._schema = target, schema
         self._max_bytes: int | None = None  # of a record, once the topic was asked
 
-    def of(self, rows: pl.DataFrame) -> Iterator[tuple[str | None, bytes | None, int | None]]:
-        """Return key, value and time in milliseconds of each record; one without a value deletes the row of its key."""
+    def of(self, rows: pl.DataFrame) -> Iterator[Record]:
+        """Return the records of rows; one without a value deletes the row of its key."""
         if self._target.format == "arrow":
             yield from ((None, table, None) for table in self._tables(rows))
             return
@@ -221,8 +228,7 @@ class Sender:
             return
         producer.begin_transaction()
         for frame in frames:
-            for key, value, time in self._records.of(frame.select(self._schema.names)):
-                self._send(producer, key, value, time)
+            self._send(producer, self._records.of(frame.select(self._schema.names)))
         note, group = self._note(batch + 1), self._group.consumer_group_metadata()
         within(patience, lambda: producer.send_offsets_to_transaction([note], group, patience))
         producer.commit_transaction(timeout)
@@ -255,15 +261,16 @@ class Sender:
     def _note(self, batch: int) -> Any:
         return self._kafka.TopicPartition(self._target.place.topic, 0, batch)
 
-    def _send(self, producer: Any, key: str | None, value: bytes | None, time: int | None) -> None:
-        more = {} if time is None else {"timestamp": time}
-        while True:
-            try:
-                producer.produce(self._target.place.topic, value=value, key=key, **more)
-            except BufferError:  # the queue is full: wait until some have been sent
-                producer.poll(0.1)
-            else:
-                return
+    def _send(self, producer: Any, records: Iterable[Record]) -> None:
+        topic, produce = self._target.place.topic, producer.produce
+        for key, value, time in records:
+            while True:
+                try:
+                    produce(topic, value=value, key=key, timestamp=_NOW if time is None else time)
+                except BufferError:  # the queue is full: wait until some have been sent
+                    producer.poll(_FULL_PAUSE)
+                else:
+                    break
 
 
 class KafkaSink:

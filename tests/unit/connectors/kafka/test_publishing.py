@@ -91,7 +91,7 @@ class Client:
         def begin_transaction(self) -> None:
             self.open, self.note = [], None
 
-        def produce(self, topic: str, value: bytes, key: str | None) -> None:
+        def produce(self, topic: str, value: bytes, key: str | None, timestamp: int) -> None:
             broker.step()
             self.open.append(json.loads(value)["n"])
 

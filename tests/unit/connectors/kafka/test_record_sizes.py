@@ -36,7 +36,7 @@ class Client:
     def __init__(self, settings: dict[str, Any], logger: object = None) -> None:
         self.most = int(settings.get("message.max.bytes", 1_000_000))
 
-    def produce(self, topic: str, *, value: bytes, key: str | None) -> None:
+    def produce(self, topic: str, *, value: bytes, key: str | None, timestamp: int) -> None:
         if len(value) + len((key or "").encode()) > self.most:
             raise KafkaException("MSG_SIZE_TOO_LARGE")
         Client.sent.append((key, value))
@@ -89,7 +89,7 @@ def test_rows_are_refused_exactly_if_the_client_would_refuse_them(tmp_path: Path
             assert "message.max.bytes is 2,000" in why
             value = next(iter(made._records.of(row)))[1]
             with pytest.raises(KafkaException):
-                made.sender._send(made.sender._open(), None if form == "arrow" else "ä", value, None)
+                made.sender._send(made.sender._open(), [(None if form == "arrow" else "ä", value, None)])
     assert made.refused(rows[:3]) is None
 
 

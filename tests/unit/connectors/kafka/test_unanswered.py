@@ -42,7 +42,7 @@ class Client:
             Client.made += 1
             self._waits = Client.made <= Client.silent
 
-    def produce(self, topic: str, *, value: bytes, key: str | None) -> None:
+    def produce(self, topic: str, *, value: bytes, key: str | None, timestamp: int) -> None:
         self._values.append(value)
 
     def send_offsets_to_transaction(self, *_: object) -> None:
