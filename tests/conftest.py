@@ -13,6 +13,8 @@ from hypothesis import settings
 settings.register_profile("headrace", deadline=None, print_blob=True, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("headrace")
 
+gc.disable()  # until all tests are collected: what is made until then stays
+
 # Statements of the tests name code of the examples, of `headrace.testing` and of modules that they write.
 os.environ["HEADRACE_ALLOW_PYTHON"] = "*"
 
@@ -57,6 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # thousands of tests and modules stay until the end; the collector need not look at them
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
