@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -34,8 +35,8 @@ NEWLINE = b"\n"
 _QUOTE = b'"'
 _NOT_JSON = (b"NaN", b"Inf")  # Arrow takes them for numbers, JSON does not have them
 
-#: So many bytes of JSON are decoded at a time: few enough for the caches of a processor.
-_CACHED = 1 << 20
+#: So many bytes of JSON, or records of a topic, are decoded at a time: few enough for the caches of a processor.
+_CACHED, _TOGETHER = 1 << 20, 1 << 12
 
 #: So many lines are read one by one; and so often a block is cut in halves, because lines are malformed.
 _FEW_LINES, _MOST_FAULTS = 128, 32
@@ -186,13 +187,12 @@ def parse_each(lines: Lines, schema: Schema, form: Form) -> Parsed:
 
 def parse_json(records: Sequence[bytes], schema: Schema, form: Json) -> Parsed:
     """Turn records of JSON into rows; here the position of a row is the number of its record."""
-    ends = np.cumsum(np.fromiter(map(len, records), np.int64, len(records)))
 
     def part(first: int, stop: int) -> Parsed:
         texts = records[first:stop]
         return _json_records(texts, schema, form, is_utf8=_is_utf8(NEWLINE.join(texts)))
 
-    return _in_parts(ends, part)
+    return _in_parts([*range(0, len(records), _TOGETHER), len(records)], part)
 
 
 def _plain(lines: Lines, schema: Schema, form: Plain) -> Parsed:
@@ -396,14 +396,13 @@ def _json_lines(lines: Lines, schema: Schema, form: Json) -> Parsed:
         places = zip(lines.starts[first:stop].tolist(), lines.ends[first:stop].tolist(), strict=True)
         return _json_records([lines.data[begin:end] for begin, end in places], schema, form, is_utf8=is_utf8)
 
-    return _in_parts(lines.ends, part)
+    cuts = np.searchsorted(lines.starts, np.arange(_CACHED, len(lines.data), _CACHED))
+    return _in_parts(np.unique([0, *cuts, len(lines.starts)]).tolist(), part)
 
 
-def _in_parts(ends: Positions, parse_part: Callable[[int, int], Parsed]) -> Parsed:
-    """Read some records at a time: few enough for the caches of a processor. `ends` are where they end in all bytes."""
-    cuts = np.searchsorted(ends, np.arange(_CACHED, ends[-1] if len(ends) else 0, _CACHED))
-    borders = np.unique([0, *cuts, len(ends)]).tolist()
-    parts = [(first, parse_part(first, stop)) for first, stop in zip(borders, borders[1:] or [0], strict=False)]
+def _in_parts(borders: Sequence[int], parse_part: Callable[[int, int], Parsed]) -> Parsed:
+    """Read some records at a time, those from each border to the next."""
+    parts = [(first, parse_part(first, stop)) for first, stop in pairwise(borders)] or [(0, parse_part(0, 0))]
     return Parsed(
         pl.concat([part.rows for _, part in parts]),
         np.concatenate([part.positions + first for first, part in parts]),

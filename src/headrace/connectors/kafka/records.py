@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +105,7 @@ class Reading:
         good = np.delete(np.arange(len(records.values), dtype=np.int64), list(bad))
         rest = records.values if not bad else [records.values[i] for i in good.tolist()]
         if isinstance(self.form, text.Json):
-            parsed = text.parse_json([value for value in rest if value is not None], schema, self.form)
+            parsed = text.parse_json(cast("Sequence[bytes]", rest), schema, self.form)
             bad |= {int(good[i]): why for i, why in parsed.bad}
             return parsed.rows, good[parsed.positions], np.zeros_like(parsed.positions), bad
         values = [value.rstrip(b"\r\n") for value in rest if value is not None]

@@ -56,7 +56,7 @@ def test_a_block_gives_what_its_lines_give(block: tuple[Schema, list[bytes]], ep
 
 
 def test_records_are_decoded_some_at_a_time_and_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "_CACHED", 100)
+    monkeypatch.setattr(text, "_TOGETHER", 9)
     schema = Schema((Field("n", Type.BIGINT),))
     records = [b'{"n": "x"}' if number % 7 == 0 else b'{"n": %d}' % number for number in range(200)]
     parsed = parse_json(records, schema, Json())
