@@ -19,7 +19,7 @@ from benches.parts.nexmark import EVENTS, SCHEMAS, generate, side_input
 from benches.parts.nexmark_queries import QUERIES
 from benches.parts.outcome import Disagreement
 from benches.parts.peer_figures import case_of, line_of, seconds_of, summary
-from benches.parts.whole_commands import whole_times
+from benches.parts.whole_commands import start_once, whole_times
 
 from headrace.errors import HostFault
 
@@ -64,6 +64,8 @@ def main(
                 figures["cases"][name] = case_of(query, measure(name, query, place))
                 figures["newest"] = line_of(name, figures["cases"][name])
                 _keep(figures, keep)
+            if commands:
+                start_once()
             for name in commands:
                 try:
                     figures["commands"][name] = whole_times(name, QUERIES[name], place.given, beside)
