@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from headrace.catalog.definitions import Connector
 from headrace.errors import NameFault, QueryError, TypeFault
 from headrace.model.option import Option
 from headrace.model.time import parse_duration
+
+#: Ours, by what options of Spark, Flink and clients of Kafka are called, in lower case.
+_ELSEWHERE = {
+    "bootstrap.servers": "bootstrap",
+    "bootstrap_servers": "bootstrap",
+    "brokers": "bootstrap",
+    "kafka.bootstrap.servers": "bootstrap",
+    "properties.bootstrap.servers": "bootstrap",
+    "kafka_topic": "topic",
+    "subscribe": "topic",
+    "auto.offset.reset": "start",
+    "offset": "start",
+    "scan.startup.mode": "start",
+    "startingoffsets": "start",
+    "startingtimestamp": "start",
+    "value.format": "format",
+    "value_format": "format",
+    "maxoffsetspertrigger": "max_rows",
+    "nullvalue": "null_value",
+    "partitionby": "partition_by",
+    "sep": "delimiter",
+    "location": "path",
+}
+#: What to do about options that have no counterpart here.
+_OTHERWISE = {
+    "checkpointlocation": "leave it out: all progress is in the checkpoint of the deployment",
+    "failondataloss": "leave it out: records that are gone before they are read are a fault",
+    "group": "leave it out: progress is in the checkpoint, and no group is joined",
+    "group.id": "leave it out: progress is in the checkpoint, and no group is joined",
+    "inferschema": "leave it out: columns that are not declared are inferred",
+    "kafka.group.id": "leave it out: progress is in the checkpoint, and no group is joined",
+    "latestfirst": "leave it out: files are read in the order of their times",
+    "maxfilespertrigger": "write max_rows 100000, a limit of rows whatever the number of files",
+    "mode": "leave it out: records that cannot be read go to the stream <name>.bad",
+    "properties.group.id": "leave it out: progress is in the checkpoint, and no group is joined",
+}
 
 
 def near(name: str, known: Iterable[str]) -> str:
@@ -23,7 +59,14 @@ def check_names(connector: Connector, known: Iterable[str], *, prefixes: tuple[s
     known = tuple(known)
     for name in connector.options:
         if name not in known and not name.startswith(prefixes or ("\0",)):
-            raise NameFault(f"{connector.kind} has no option {name!r}", hint=near(name, known))
+            raise NameFault(f"{connector.kind} has no option {name!r}", hint=_instead(connector, name, known))
+
+
+def _instead(connector: Connector, name: str, known: Collection[str]) -> str:
+    ours = _ELSEWHERE.get(name.lower())
+    if ours in known:
+        return f"write {ours} {str(connector.options[name])!r}"
+    return _OTHERWISE.get(name.lower()) or near(name, known)
 
 
 def require(connector: Connector, name: str, example: str) -> Option:

@@ -49,6 +49,9 @@ _COLUMNS: dict[str, tuple[DataType, ...]] = {
     "record_partition": (Type.INT,),
     "record_offset": (Type.BIGINT,),
 }
+#: Formats that Spark reads, and how.
+_BINARY = ("avro", "protobuf")
+_BY_SPARK = "read the topic by Spark, with from_avro or from_protobuf: session.stream('name', dataframe)"
 #: Fewer records are not worth a task of their own.
 _LEAST = 10_000
 
@@ -330,7 +333,6 @@ def _form(form: str, options: Any, schema: Schema, beside: Collection[str]) -> F
                 unit,
             )
         case _:
-            raise NameFault(
-                f"KAFKA cannot read format {form!r}",
-                hint=f"{near(form, FORMATS)}; or a function of yours, 'python:module:function'",
-            )
+            is_binary = form.lower().startswith(_BINARY)
+            hint = f"{near(form, FORMATS)}; or a function of yours for texts, 'python:module:function'"
+            raise NameFault(f"KAFKA cannot read format {form!r}", hint=_BY_SPARK if is_binary else hint)

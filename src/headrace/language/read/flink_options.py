@@ -77,6 +77,19 @@ _INSTEAD = {
 }
 
 
+#: What to write instead of another format, by how its name begins.
+_AS_JSON = "write 'format' = 'json', and declare what the records have: {}"
+_BY_SPARK = "read the topic by Spark, with from_avro or from_protobuf: session.stream('name', dataframe)"
+_FORMATS_INSTEAD = {
+    "avro": _BY_SPARK,
+    "protobuf": _BY_SPARK,
+    "debezium-json": _AS_JSON.format("op STRING, before ROW<...>, after ROW<...>, ts_ms BIGINT")
+    + ". CASE op WHEN 'd' THEN 'delete' ELSE 'insert' END AS change tells a sink with a key what to keep",
+    "canal-json": _AS_JSON.format("type STRING, data ARRAY<ROW<...>>, ts BIGINT"),
+    "maxwell-json": _AS_JSON.format("type STRING, data ROW<...>, ts BIGINT"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Written:
     """The value of an option as written, and the place of its name."""
@@ -205,7 +218,10 @@ def _translated(
                 f"the option {key!r} is not supported", span=option.span, hint=f"leave it out, or write {word} {form}"
             )
         if target == "format" and option.value not in formats:
-            raise NotSupported(f"the format {option.value!r} is not supported", span=option.span, hint=_either(formats))
+            instead = (hint for name, hint in _FORMATS_INSTEAD.items() if option.value.startswith(name))
+            raise NotSupported(
+                f"the format {option.value!r} is not supported", span=option.span, hint=next(instead, _either(formats))
+            )
         value = option.value
         ours[target] = {"path": value.removeprefix("file://"), "format": _FORMATS.get(value, value)}.get(target, value)
     return ours
@@ -213,4 +229,4 @@ def _translated(
 
 def _either(formats: tuple[str, ...]) -> str:
     *first, last = formats
-    return f"{', '.join(first)} or {last}" if first else last
+    return f"write {', '.join(first)} or {last}" if first else f"write {last}"
