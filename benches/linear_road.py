@@ -1,9 +1,9 @@
-"""Linear Road, scaled: how many expressways tell every car its toll within 5 seconds.
+"""Linear Road, scaled: on how many expressways does every car know its toll, or of an accident, within 5 seconds?
 
-Reports come live, a file every half second, 1,000 reports a second and expressway. The response time of a toll is the
-time from the report, whose timestamp is that of the wall clock, to the moment at which the file with the toll is there.
-Expressways are doubled until the slowest response, in a minute after the start has been caught up with, is above the
-limit. All tolls of a run are compared with DuckDB's answer.
+Reports come live, a file every half second, 1,000 reports a second and expressway. Accidents are complex events, and
+rules tell tolls and accidents. A response time is the time from the report, whose timestamp is that of the wall clock,
+to the moment at which the file that tells is there. Expressways are doubled until the slowest response, in a minute
+after the start has been caught up with, is above the limit. All tolls and alerts of a run are compared with DuckDB's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import polars as pl
 from benches.parts.comparison import compare
-from benches.parts.linear_road import ANSWER, COLUMNS, SECOND, STATEMENTS, reports
+from benches.parts.linear_road import ALERTS, COLUMNS, SECOND, STATEMENTS, TOLLS, reports
 from benches.parts.outcome import Disagreement
 
 from headrace.session import Session
@@ -35,12 +35,13 @@ MOST = 64
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The response times of a run (seconds), and how many tolls and reports it had."""
+    """The response times of a run (seconds), and how many tolls, alerts and reports it had."""
 
     median: float
     p99: float
     longest: float
     tolls: int
+    alerts: int
     reports: int
     not_free: int
 
@@ -58,7 +59,8 @@ def main(quick: bool) -> dict[str, Any]:
     while expressways <= (1 if quick else MOST):
         run = measure(expressways, warm_up=25 if quick else 40, seconds=20 if quick else 60)
         figures["cases"][str(expressways)] = {
-            "median": run.median, "p99": run.p99, "longest": run.longest, "tolls": run.tolls, "reports": run.reports,
+            "median": run.median, "p99": run.p99, "longest": run.longest, "tolls": run.tolls, "alerts": run.alerts,
+            "reports": run.reports,
         }  # fmt: skip
         figures["rows"].append(
             {
@@ -72,7 +74,7 @@ def main(quick: bool) -> dict[str, Any]:
         )
         figures["notes"].append(
             f"{expressways}: median {run.median:.2f} s, p99 {run.p99:.2f} s; {run.reports:,} reports, {run.tolls:,} "
-            f"tolls, {run.not_free:,} of them above zero, all as DuckDB has them"
+            f"tolls, {run.not_free:,} of them above zero, and {run.alerts:,} alerts, all as DuckDB has them"
         )
         if run.longest > LIMIT:
             break
@@ -95,16 +97,17 @@ def measure(expressways: int, *, warm_up: float, seconds: float) -> Run:
             feeder.start()
             session.execute(
                 f"CREATE STREAM reports ({COLUMNS}) TIMESTAMP BY at FROM FILES (path '{data}', format 'parquet');"
-                + STATEMENTS.format(f"FILES (path '{out}')")
+                + STATEMENTS.format(tolls=out / "tolls", alerts=out / "alerts")
             )
             feeder.join()
             session.drain()
         first = begin + (LEAD + warm_up) * SECOND + late
         responses = response_times(out, first, begin + span * SECOND - 2 * SECOND)
         check(rows, out)
-        tolls = pl.read_parquet(out / "*.parquet")["toll"]
+        tolls = pl.read_parquet(out / "tolls" / "*.parquet")["toll"]
+        alerts = pl.scan_parquet(out / "alerts" / "*.parquet").select(pl.len()).collect().item()
     median, p99, longest = (float(responses.quantile(share) or 0.0) for share in (0.5, 0.99, 1.0))
-    return Run(median, p99, longest, tolls.len(), rows.height, int((tolls > 0).sum()))
+    return Run(median, p99, longest, tolls.len(), alerts, rows.height, int((tolls > 0).sum()))
 
 
 def feed(data: Path, rows: pl.DataFrame, live: int) -> None:
@@ -124,9 +127,9 @@ def feed(data: Path, rows: pl.DataFrame, live: int) -> None:
 
 
 def response_times(out: Path, first: float, last: float) -> pl.Series:
-    """Return the seconds from each report between two times to its toll."""
+    """Return the seconds from each report between two times to its toll, and to its alert."""
     found = []
-    for path in sorted(out.glob("*.parquet")):
+    for path in sorted(out.glob("*/*.parquet")):
         reported = pl.read_parquet(path, columns=["at"])["at"].to_physical()
         reported = reported.filter((reported >= first) & (reported < last))
         found.append((path.stat().st_mtime * SECOND - reported) / SECOND)
@@ -134,10 +137,11 @@ def response_times(out: Path, first: float, last: float) -> pl.Series:
 
 
 def check(rows: pl.DataFrame, out: Path) -> None:
-    """Raise Disagreement unless the tolls are those of DuckDB."""
+    """Raise Disagreement unless tolls and alerts are those of DuckDB."""
     with duckdb.connect() as db:
         db.execute("SET TimeZone = 'UTC'")
         db.register("reports", rows.to_arrow())
-        difference = compare(db, ANSWER, sorted(out.glob("*.parquet")))
-    if not difference.is_none or not difference.expected:
-        raise Disagreement(f"the tolls differ from DuckDB's: {difference}")
+        for name, answer in (("tolls", TOLLS), ("alerts", ALERTS)):
+            difference = compare(db, answer, sorted((out / name).glob("*.parquet")))
+            if not difference.is_none or not difference.expected:
+                raise Disagreement(f"the {name} differ from DuckDB's: {difference}")

@@ -1,4 +1,4 @@
-"""The bench of Linear Road: tolls, accidents and speeds are those that DuckDB finds, and a lost file is noticed."""
+"""The bench of Linear Road: tolls and alerts are those that DuckDB finds, and a lost file is noticed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def road(monkeypatch: pytest.MonkeyPatch) -> Any:
     return bench
 
 
-def test_tolls_are_those_of_duckdb_and_a_lost_file_is_noticed(road: Any, tmp_path: Path) -> None:
+def test_tolls_and_alerts_are_those_of_duckdb_and_a_lost_file_is_noticed(road: Any, tmp_path: Path) -> None:
     rows, out = road.reports(1, 600, 420, seed=5), tmp_path / "out"
     (tmp_path / "in").mkdir()
     rows.write_parquet(tmp_path / "in" / "reports.parquet")
@@ -33,17 +33,19 @@ def test_tolls_are_those_of_duckdb_and_a_lost_file_is_noticed(road: Any, tmp_pat
         session.execute(
             f"CREATE STREAM reports ({road.COLUMNS}) TIMESTAMP BY at "
             f"FROM FILES (path '{tmp_path / 'in'}', format 'parquet', max_rows 5000);"
-            + road.STATEMENTS.format(f"FILES (path '{out}')")
+            + road.STATEMENTS.format(tolls=out / "tolls", alerts=out / "alerts")
         )
         session.drain()
     road.check(rows, out)
-    tolls = pl.read_parquet(out / "*.parquet")["toll"]
+    tolls, alerts = (pl.read_parquet(out / name / "*.parquet")["toll"] for name in ("tolls", "alerts"))
     assert 0 < (tolls > 0).sum() < tolls.len()
+    assert 0 < alerts.len() < tolls.len()
     late = road.response_times(out, 0, float("inf"))
-    assert late.len() == tolls.len()
-    next(out.glob("*.parquet")).unlink()
-    with pytest.raises(road.Disagreement):
-        road.check(rows, out)
+    assert late.len() == tolls.len() + alerts.len()
+    for name in ("alerts", "tolls"):
+        next((out / name).glob("*.parquet")).unlink()
+        with pytest.raises(road.Disagreement, match=f"the {name} differ"):
+            road.check(rows, out)
 
 
 def test_reports_are_fed_when_their_time_has_come(road: Any, tmp_path: Path) -> None:
