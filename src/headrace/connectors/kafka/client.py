@@ -29,8 +29,8 @@ _LOG = logging.getLogger(__name__)
 CLIENT_OPTIONS = ("security.", "sasl.", "ssl.", "client.", "socket.", "message.")
 #: An end of a partition, or a moment in milliseconds.
 Asked: TypeAlias = Literal["earliest", "latest"] | int
-#: Records that are handed on at once.
-PIECE = 1 << 16
+#: Records that are handed on at once, and bytes of their values: with so many it is enough, whatever their number.
+PIECE, PIECE_BYTES = 1 << 16, 32 << 20
 #: Messages that the client hands out at once. Python looks for cycles among new objects whenever there are 700; with
 #: fewer it seldom meets one of these.
 _AT_ONCE = 500
@@ -179,7 +179,7 @@ class KafkaTopic:
                     else:
                         problem = message.error()
                         self._check_present(problem, partition, begin)
-                if len(collected) == PIECE:
+                if len(collected) == PIECE or collected.size >= PIECE_BYTES:
                     yield collected.records()
                     collected = _Collected(stamps, keys)
                 if begin > before:
@@ -300,6 +300,7 @@ class _Collected:
     """Records in the making: the contents of messages, without the client's objects."""
 
     def __init__(self, stamps: bool, keys: bool) -> None:
+        self.size = 0  # bytes of the values
         self._has_stamps, self._has_keys = stamps, keys
         self._values: list[bytes | None] = []
         self._keys: list[bytes | None] = []
@@ -320,6 +321,7 @@ class _Collected:
             np.arange(first, last + 1) if is_whole else np.fromiter(map(kind.offset, messages), np.int64, count)
         )
         self._values += map(kind.value, messages)
+        self.size += sum(map(len, messages))
         if self._has_keys:
             self._keys += map(kind.key, messages)
         if self._has_stamps:

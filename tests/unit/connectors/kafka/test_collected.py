@@ -35,6 +35,9 @@ class Message:
     def value(self) -> bytes:
         return b"v%d" % self._offset
 
+    def __len__(self) -> int:
+        return len(self.value())
+
 
 class Consumer:
     """Hands out messages in their order."""
@@ -88,6 +91,12 @@ def test_numbers_times_and_keys_belong_to_their_records_also_where_numbers_are_m
     assert [at for piece in pieces for at in piece.stamps.tolist()] == [1000 + at for at in offsets]
     assert [key for piece in pieces for key in piece.keys] == [b"k%d" % at for at in offsets]
     assert [value for piece in pieces for value in piece.values] == [b"v%d" % at for at in offsets]
+
+
+def test_few_large_records_are_handed_on_at_once(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PIECE_BYTES", 5)
+    pieces = read([*range(10)], 10, stamps=True, keys=True)
+    assert [piece.offsets.tolist() for piece in pieces] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
 
 
 def test_times_and_keys_that_nobody_asked_for_are_not_collected(read: Any) -> None:
