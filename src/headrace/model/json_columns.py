@@ -295,7 +295,7 @@ def _instants(values: list[Any]) -> pa.Array | None:
     """Read texts or whole microseconds; None if there are both, or some of an unusual form."""
     try:
         return usual_instants(_texts(values))
-    except TypeError:
+    except (TypeError, OverflowError):
         counts = _integers(values)
         is_known = counts is not None and _is_within(counts, _FIRST_INSTANT, _LAST_INSTANT)
         return pyarrow.compute.cast(counts, pa.timestamp("us")) if is_known else None

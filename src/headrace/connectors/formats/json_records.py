@@ -89,7 +89,7 @@ class _Texts:
         if self._type is Type.TIMESTAMP:
             try:
                 instants = usual_instants(pl.Series(values, dtype=pl.String).to_arrow())
-            except TypeError:
+            except (TypeError, OverflowError):
                 instants = None  # some are numbers
             if instants is not None:
                 return _from_arrow(instants)

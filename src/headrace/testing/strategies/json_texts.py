@@ -76,7 +76,7 @@ def fitting(type_: DataType) -> SearchStrategy[str]:
         case Type.INT | Type.BIGINT | Type.FLOAT | Type.DOUBLE:
             return st.sampled_from(NUMBERS)
         case Type.TIMESTAMP | Type.DATE:
-            return st.sampled_from([*map(json.dumps, TIMES), *NUMBERS[:9], *NUMBERS[-4:]])
+            return st.sampled_from([*map(json.dumps, TIMES), *NUMBERS[:9], *NUMBERS[-4:], "9" * 40])
         case Type.INTERVAL:
             return st.sampled_from(['"500 ms"', '"1 h 30 min"', '"7"', '"soon"', *NUMBERS[:13]])
         case _:

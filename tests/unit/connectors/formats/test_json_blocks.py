@@ -145,6 +145,16 @@ def test_a_number_beyond_double_is_bad_whatever_stands_beside_it() -> None:
     assert [line for line, _ in parse(lines_of(records), Schema.of(a=Type.DOUBLE), Json()).bad] == [0]
 
 
+@pytest.mark.parametrize("type_", [Type.TIMESTAMP, ArrayType(Type.TIMESTAMP)], ids=lambda type_: type_.value)
+def test_a_number_of_forty_digits_is_no_time(type_: DataType) -> None:
+    written = b"9" * 40 if type_ is Type.TIMESTAMP else b"[null, %s]" % (b"9" * 40)
+    records = [b'{"a": null}', b'{"a": %s}' % written]
+    schema = Schema.of(a=type_)
+    for parsed in (parse(lines_of(records), schema, Json()), parse_json(records, schema, Json())):
+        assert parsed.rows.rows() == [(None,)]
+        assert [line for line, _ in parsed.bad] == [1]
+
+
 @pytest.mark.parametrize("type_", [DecimalType(8, 2), ArrayType(DecimalType(8, 2))], ids=lambda type_: type_.value)
 def test_a_decimal_is_what_the_text_has(type_: DataType) -> None:
     written = [b"1.005", b'"2.5"', b"1e3", b"null", b'"1_000"', b"true", b'"x"', b"[1]", b"1e9"]
