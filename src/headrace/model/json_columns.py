@@ -39,6 +39,8 @@ _PLAIN: dict[Type, Any] = {
     Type.TIMESTAMP: int | str,
     Type.INTERVAL: int | str,
 }
+#: What no value of JSON is.
+_NEVER: Any = Annotated[int, msgspec.Meta(ge=1, le=0)]
 #: The length of a time with seconds: 2026-01-31 23:59:59.
 _SHORTEST_INSTANT = 19
 _FIRST_INSTANT, _LAST_INSTANT, _FIRST_DAY = -62_135_596_800_000_000, 253_402_300_799_999_999, -719_162
@@ -63,10 +65,21 @@ def kind_of(type_: DataType) -> Any:
 
 @lru_cache(maxsize=256)
 def record_of(kinds: tuple[tuple[str, Any], ...]) -> type[msgspec.Struct]:
-    """Return a class of records with the attributes f0, f1, ... for names; what is missing is None."""
+    """Return a class of records with the attributes f0, f1, ... for names; what is missing is None.
+
+    If the decoder cannot know a name, it refuses all records but those without any value.
+    """
+    if not all(is_knowable(name) for name, _ in kinds):
+        nothing = [(f"f{place}", _NEVER, None) for place in range(len(kinds))]
+        return msgspec.defstruct("Record", nothing, forbid_unknown_fields=True, eq=False, gc=False)
     fields = [(f"f{place}", kind, None) for place, (_, kind) in enumerate(kinds)]
     names = {f"f{place}": name for place, (name, _) in enumerate(kinds)}
     return msgspec.defstruct("Record", fields, rename=names, eq=False, gc=False)
+
+
+def is_knowable(name: str) -> bool:
+    """Return whether the decoder can look for a name: it takes none with an escape."""
+    return not any(letter in '"\\' or letter < " " for letter in name)
 
 
 def decode_all(

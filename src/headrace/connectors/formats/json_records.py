@@ -22,6 +22,7 @@ from headrace.model.json_columns import (
     columns_of,
     decimal_texts,
     decode_all,
+    is_knowable,
     kind_of,
     record_of,
     series_of,
@@ -103,12 +104,12 @@ class _Texts:
 def record_reader(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
     """Return what reads one record; it raises ValueError or MsgspecError if the record is bad."""
     moments = [field.type in MOMENTS for field in schema]
-    decoder = _decoder(tuple((field.name, _loose_kind(field.type)) for field in schema))
+    read = _values_reader(schema)
 
     def record(line: bytes) -> tuple[Any, ...]:
         line.decode()
         try:
-            values = msgspec.structs.astuple(decoder.decode(line))
+            values = read(line)
         except RecursionError:
             raise ValueError("the record is nested too deeply") from None
         for value, field in zip(values, schema, strict=True):
@@ -120,6 +121,22 @@ def record_reader(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
         )
 
     return record
+
+
+def _values_reader(schema: Schema) -> Callable[[bytes], tuple[Any, ...]]:
+    """Return what reads the values of a record, those that are missing as None."""
+    kinds = tuple((field.name, _loose_kind(field.type)) for field in schema)
+    if all(is_knowable(name) for name, _ in kinds):
+        decode = _decoder(kinds).decode
+        return lambda line: msgspec.structs.astuple(decode(line))
+    members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+    values = [(name, msgspec.json.Decoder(kind)) for name, kind in kinds]
+
+    def read(line: bytes) -> tuple[Any, ...]:
+        found = members.decode(line)
+        return tuple(value.decode(found[name]) if name in found else None for name, value in values)
+
+    return read
 
 
 def raw_type(type_: DataType) -> pl.DataType:

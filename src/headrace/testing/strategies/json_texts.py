@@ -10,7 +10,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from headrace.model.types import ArrayType, DataType, DecimalType, MapType, StructType, Type
 
 PLAIN = [type_ for type_ in Type if type_ is not Type.NULL]
-NAMES = ["a", "b", "ü", "a b", "A"]
+NAMES = ["a", "b", "ü", "a b", "A", 'a"b', "a\\b"]
 NUMBERS = [
     "0", "-0", "1", "-1", "7", "2147483647", "-2147483648", "2147483648", "9223372036854775807",
     "-9223372036854775808", "9223372036854775808", "-9223372036854775809", "123456789012345678901234567890",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from decimal import Decimal
@@ -153,6 +154,17 @@ def test_a_number_of_forty_digits_is_no_time(type_: DataType) -> None:
     for parsed in (parse(lines_of(records), schema, Json()), parse_json(records, schema, Json())):
         assert parsed.rows.rows() == [(None,)]
         assert [line for line, _ in parsed.bad] == [1]
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\tb"])
+def test_names_with_an_escape_are_found(name: str) -> None:
+    schema = Schema((Field(name, Type.INT), Field("x", StructType(((name, Type.INT),)))))
+    key = json.dumps(name).encode()
+    records = [b'{%s: 1, "x": {%s: 2}}' % (key, key), b'{"x": {"other": 3}}', b"{}", b'{%s: "x"}' % key]
+    for read in (parse, parse_each):
+        parsed = read(lines_of(records), schema, Json())
+        assert parsed.rows.rows() == [(1, {name: 2}), (None, {name: None}), (None, None)]
+        assert [line for line, _ in parsed.bad] == [3]
 
 
 @pytest.mark.parametrize("type_", [DecimalType(8, 2), ArrayType(DecimalType(8, 2))], ids=lambda type_: type_.value)

@@ -19,7 +19,7 @@ from headrace.operators.expressions.kernels.json_text import _text_at, text_read
 from headrace.operators.expressions.kernels.nested import parse_all, parse_json
 from headrace.testing.strategies.json_texts import damaged, types
 
-PATHS = ["$.a", "$.b", "$.ü", "$['a b']", "$.a.a", "$.a.b.a", "$[0]", "$[1].a", "$.a[0]", "$.a[1].b", "$"]
+PATHS = ["$.a", "$.b", "$.ü", "$['a b']", "$.a.a", "$.a.b.a", "$[0]", "$[1].a", "$.a[0]", "$.a[1].b", "$.a\\b.a", "$"]
 
 
 @st.composite
@@ -57,6 +57,8 @@ def test_get_json_object_gives_what_the_whole_text_gives(drawn: tuple[DataType, 
         ('{"a": [1.0, -0, 12345678.5, "x\ty"]}', "$.a", '[1.0,0,1.23456785E7,"x\\ty"]'),
         ('{"a": [null, {"b": null}]}', "$.a[1].b", None),
         ('{"a": {"b": 00}}', "$.a", None),
+        ('{"a\\"b": {"c\\\\d": 1}}', "$['a\"b']['c\\d']", "1"),
+        ('{"a": {"c\\td": 1}}', "$.a['c\td']", "1"),
         ('{"a": -0}', "$.a", "0"),
     ],
 )
