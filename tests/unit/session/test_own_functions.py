@@ -41,6 +41,12 @@ def leave(x: int) -> int:
 def texts(x: pl.Series) -> pl.Series:
     return x.cast(pl.String)
 
+def nothing(x: pl.Series) -> pl.Series:
+    return pl.Series([None] * len(x))
+
+def lists(x: pl.Series) -> pl.Series:
+    return pl.select(pl.concat_list(x)).to_series()
+
 def span(x: int) -> datetime.timedelta:
     return datetime.timedelta(days=1)
 
@@ -138,6 +144,8 @@ def test_what_a_function_does_wrong_is_told_with_its_name(function: str, message
         ("TIMESTAMP", "halves' VECTORIZED", "0.0"),
         ("TIMESTAMP", "span'", "datetime.timedelta(days=1)"),
         ("DATE", "span'", "datetime.timedelta(days=1)"),
+        ("STRUCT<a: INT>", "texts' VECTORIZED", "'0'"),
+        ("ARRAY<INT>", "halves' VECTORIZED", "0.0"),
     ],
 )
 def test_a_value_of_another_kind_is_not_converted(returned: str, function: str, shown: str) -> None:
@@ -146,6 +154,23 @@ def test_a_value_of_another_kind_is_not_converted(returned: str, function: str, 
         with pytest.raises(OperatorFault) as failed:
             run(session, "f(k)")
         assert failed.value.message.endswith(f"gave a value that is no {returned.replace(', ', ',')}: {shown}")
+
+
+@pytest.mark.parametrize("returned", ["INT", "BIGINT", "DOUBLE", "STRING", "ARRAY<INT>", "STRUCT<a INT>"])
+def test_a_column_of_nothing_is_null_in_each_type(returned: str) -> None:
+    with Session(host="local") as session:
+        session.execute(
+            f"{STREAM}; CREATE FUNCTION f(INT) RETURNS {returned} FROM PYTHON 'own_code:nothing' VECTORIZED"
+        )
+        assert run(session, "f(k)") == [None] * 4
+
+
+def test_integers_in_lists_may_have_another_width() -> None:
+    with Session(host="local") as session:
+        session.execute(
+            f"{STREAM}; CREATE FUNCTION f(INT) RETURNS ARRAY<BIGINT> FROM PYTHON 'own_code:lists' VECTORIZED"
+        )
+        assert run(session, "coalesce(f(k)[0] = k, k IS NULL)") == [True] * 4
 
 
 def test_a_module_that_ends_the_process_when_it_is_imported_cannot_be_loaded(module: Path) -> None:

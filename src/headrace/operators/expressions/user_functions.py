@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
@@ -18,7 +18,7 @@ from headrace.errors import OperatorFault, found_in
 from headrace.model.expressions.expression import Call
 from headrace.model.python_function import Style, parse_function
 from headrace.model.python_target import RAISED
-from headrace.model.types import DataType, Type, is_nested
+from headrace.model.types import ArrayType, DataType, MapType, StructType, Type, is_nested
 
 _HINT = "the module must be importable on every worker"
 
@@ -77,7 +77,7 @@ def _column(values: list[Any] | pl.Series, type_: DataType) -> pl.Series:
     known = column.drop_nulls()
     if len(known) and not _is_kin(column.dtype, type_):
         raise TypeError(repr(known[0]))
-    if type_.is_integer and not column.dtype.is_integer():
+    if type_.is_integer and len(known) and not column.dtype.is_integer():
         wrong = known.filter(known != known.floor())
         if len(wrong):
             raise TypeError(repr(wrong[0]))
@@ -86,8 +86,10 @@ def _column(values: list[Any] | pl.Series, type_: DataType) -> pl.Series:
 
 def _is_kin(dtype: pl.DataType, type_: DataType) -> bool:
     """Say whether a column of this kind may be meant for a type: another unit, width or zone, but not a text of it."""
-    if dtype == type_.polars or is_nested(type_):
+    if dtype == type_.polars or dtype == pl.Null:
         return True
+    if is_nested(type_):
+        return _has_kin(dtype, type_)
     if type_.is_numeric:
         return dtype.is_numeric()
     if type_ is Type.STRING:
@@ -95,6 +97,22 @@ def _is_kin(dtype: pl.DataType, type_: DataType) -> bool:
     if type_ in (Type.TIMESTAMP, Type.DATE):
         return isinstance(dtype, pl.Datetime | pl.Date)
     return type_ is Type.INTERVAL and isinstance(dtype, pl.Duration)
+
+
+def _has_kin(dtype: pl.DataType, type_: DataType) -> bool:
+    """Say the same of what is in an ARRAY or STRUCT; of a MAP, the library knows no other kinds."""
+    match type_, dtype:
+        case ArrayType(element=element), pl.List(inner=inner) | pl.Array(inner=inner):
+            return _is_kin(cast("pl.DataType", inner), element)
+        case StructType(fields=fields), pl.Struct(fields=own):
+            kinds = dict(fields)
+            return all(
+                _is_kin(cast("pl.DataType", field.dtype), kinds[field.name]) for field in own if field.name in kinds
+            )
+        case MapType(), _:
+            return dtype.is_nested()
+        case _:
+            return False
 
 
 def _by_row(code: Callable[..., Any], args: Sequence[pl.Series], known: pl.Series) -> list[Any]:
