@@ -55,7 +55,10 @@ _ENDS: dict[Format, bytes] = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 SHIFT = 40
 _SAMPLE = 1 << 16
 #: How files of gzip, zstd, bzip2, xz and zip begin.
-_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ", b"PK\x03\x04")
+_PACKED = (
+    b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"PK\x03\x04",
+    *(b"BZh%d%s" % (level, mark) for level in range(1, 10) for mark in (b"1AY&SY", b"\x17rE8P\x90")),
+)  # fmt: skip
 #: The size of a file that a repair leaves out, in a split; that of one without a readable name is less.
 _LEFT_OUT = -1
 _REPAIR = "headrace repair --checkpoint FOLDER --skip-file"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -111,3 +114,23 @@ def test_compressed_lines_are_refused_and_later_ones_are_one_bad_record(tmp_path
         session.drain()
         assert session.results("q") == [{"line": "one"}]
         assert session.results("bad") == [{"reason": "the file is compressed: unpack it, or read it FROM SPARK"}]
+
+
+@pytest.mark.parametrize("line", [b"BZhang,1", b"BZh4711 has started"])
+def test_a_line_that_begins_as_bzip2_does_is_a_line(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "a.log").write_bytes(line + b"\nnext\n")
+    with Session(host="local") as session:
+        session.execute(f"CREATE STREAM s (line STRING) FROM FILES (path '{tmp_path}/a.log')")
+        session.execute("CREATE QUERY q AS SELECT line FROM s INTO MEMORY")
+        session.drain()
+        assert [row["line"] for row in session.results("q")] == [line.decode(), "next"]
+
+
+@pytest.mark.parametrize("content", [b"", b"a line\n"])
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_each_kind_of_compressed_text_is_refused(
+    tmp_path: Path, pack: Callable[[bytes], bytes], content: bytes
+) -> None:
+    (tmp_path / "a.log").write_bytes(pack(content))
+    with Session(host="local") as session, pytest.raises(SourceFault, match="is compressed"):
+        session.execute(f"CREATE STREAM s (line STRING) FROM FILES (path '{tmp_path}/a.log')")
