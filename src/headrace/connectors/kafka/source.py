@@ -298,7 +298,7 @@ def _start(written: str) -> Asked:
     if written == "latest":
         return "latest"
     try:
-        return -(-parse_instant(written) // MILLISECOND)
+        return max(0, -(-parse_instant(written) // MILLISECOND))  # brokers take a negative number for something else
     except ValueError:
         hint = "there are: earliest, latest, and the time of the first record, such as '2026-01-31 12:00:00'"
         raise NameFault(f"KAFKA cannot start at {written!r}", hint=hint) from None

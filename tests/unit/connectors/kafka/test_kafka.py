@@ -323,6 +323,20 @@ def test_a_stream_begins_at_the_first_record_of_a_time_in_each_partition() -> No
         make(topic, start="soon")
 
 
+@pytest.mark.parametrize("start", ["1969-12-31 23:59:59.999", "0001-01-01"])
+def test_a_time_before_1970_is_the_beginning(start: str) -> None:
+    questions: list[Asked] = []
+
+    class Noting(FakeTopic):
+        def offsets(self, asked: Asked, partitions: Sequence[int]) -> list[int | None]:
+            questions.append(asked)
+            return super().offsets(asked, partitions)
+
+    source = make(Noting([[(b"1", b"{}", 1000), (b"1", b"{}", 2000)]]), start=start)
+    assert source.latest(None, now=0, limit=9) == {"from": [0], "at": [0]}
+    assert questions == ["latest", 0]
+
+
 def test_the_place_of_a_record_is_in_columns_of_its_own() -> None:
     schema = Schema((*SCHEMA, Field("p", Type.INT), Field("o", Type.BIGINT)))
     topic = FakeTopic([[], [(b"1", b'{"segment": 1, "p": 9, "o": 9}', 5), (b"1", b"rubbish", 6), (b"2", b"{}", 7)]])
