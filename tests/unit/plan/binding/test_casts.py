@@ -31,7 +31,7 @@ def texts(seed: int) -> list[str]:
 @pytest.mark.parametrize("target", [Type.DATE, Type.TIMESTAMP])
 def test_a_text_is_read_alike_as_a_constant_and_in_a_column(target: Type) -> None:
     known = ["2024-02-29", "2024-02-29T10:30:59.5+02:00", "2024-02-29 10:30", "2024-02-30", "soon", ""]
-    frame = pl.DataFrame({"x": [*known, *texts(1)]})
+    frame = pl.DataFrame({"x": [*known, "2024-02-29 10:30:60", "2024-02-29 23:60", *texts(1)]})
     (column,) = evaluate(frame, [Cast(Column("x", Type.STRING), target)])
     constants = [
         evaluate(pl.DataFrame({"n": [0]}), [cast(Literal(text, Type.STRING), target)])[0][0] for text in frame["x"]

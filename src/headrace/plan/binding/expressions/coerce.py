@@ -53,7 +53,7 @@ def cast(expr: Expr, target: DataType) -> Expr:
     except ValueError:
         if not is_time:
             raise
-        return Literal(None, target)
+        return Cast(expr, target) if is_text(expr) else Literal(None, target)
 
 
 def check_cast(expr: Expr, span: Span | None) -> Expr:
