@@ -9,6 +9,8 @@ import base64
 import binascii
 import datetime
 import json
+import re
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -22,6 +24,10 @@ _TICK = datetime.timedelta(microseconds=1)
 #: Python refuses to read integers with more than 4,300 digits.
 _MOST_DIGITS = 4000
 _BEYOND = object()
+_WORDS = {"true": True, "false": False}
+#: A number of JSON.
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_GREATEST = {Type.FLOAT: 3.4028234663852886e38, Type.DOUBLE: sys.float_info.max}
 _LIMITS = {Type.INT: 2**31, Type.BIGINT: 2**63}
 
 
@@ -80,8 +86,14 @@ def json_of(value: Any, type_: DataType) -> Any:
 
 def key_of(name: Any, type_: DataType) -> Any:
     """Return a key of a MAP; in JSON it is a text."""
-    if isinstance(name, str) and type_.is_integer:
+    if not isinstance(name, str):
+        return shaped(name, type_)
+    if type_.is_integer:
         return shaped(int(name), type_)
+    if type_ is Type.BOOLEAN and name in _WORDS:
+        return _WORDS[name]
+    if type_ in (Type.FLOAT, Type.DOUBLE) and _NUMBER.fullmatch(name) and abs(float(name)) <= _GREATEST[type_]:
+        return float(name)
     return shaped(name, type_)
 
 

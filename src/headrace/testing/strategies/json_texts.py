@@ -48,7 +48,9 @@ def types(draw: DrawFn, depth: int = 3) -> DataType:
     if kind == 6:
         return ArrayType(draw(types(depth - 1)))
     if kind == 7:
-        key = draw(st.sampled_from([Type.STRING, Type.STRING, Type.INT, Type.BIGINT, Type.DATE, Type.DOUBLE]))
+        key = draw(
+            st.sampled_from([Type.STRING, Type.STRING, Type.INT, Type.BIGINT, Type.DATE, Type.DOUBLE, Type.BOOLEAN])
+        )
         return MapType(key, draw(types(depth - 1)))
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True))
     return StructType(tuple((name, draw(types(depth - 1))) for name in names))
@@ -65,6 +67,7 @@ def fitting(type_: DataType) -> SearchStrategy[str]:
             )
         case MapType(key=key, of=of):
             keys = ["1", "2", "01", " 2", "-3", "x", "1.5"] if key.is_numeric or key is Type.DOUBLE else ["k", "ü", ""]
+            keys = ["true", "false", "True"] if key is Type.BOOLEAN else keys
             names = st.sampled_from(TIMES if key is Type.DATE else keys)
             return st.lists(st.tuples(names, values(of)), max_size=3).flatmap(objects)
         case DecimalType():
