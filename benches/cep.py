@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,8 @@ class Run:
     batches: int = 0
 
 
-def main(quick: bool, only: str = "") -> dict[str, Any]:
-    """Measure all patterns (those whose name contains `only`)."""
+def main(quick: bool, only: str = "", keep: Callable[[dict[str, Any]], None] = lambda _: None) -> dict[str, Any]:
+    """Measure all patterns (those whose name contains `only`); `keep` gets the figures so far after each."""
     spark = session_for()
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     title = "patterns of bids, " + ("quick" if quick else "full")
@@ -64,6 +64,7 @@ def main(quick: bool, only: str = "") -> dict[str, Any]:
                 mine = ours(pattern, long, per_file)
                 theirs = matching.run(pattern, {"short": short, "long": long}, readers)["long"] if has_flink else None
                 _add(pattern, long, mine, None if theirs is None else _flinks(theirs, long), figures)
+                keep(figures)
     figures["notes"].append("rates are of the second half of the bids; the seconds are whole times")
     figures["notes"].append(
         "same CSV lines, same results as multisets; Flink without checkpoints, in a JVM that has run the pattern before"

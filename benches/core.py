@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -73,8 +73,8 @@ _SETTLING = 60
 _WARM = 2
 
 
-def main(quick: bool, only: str = "") -> dict[str, Any]:
-    """Measure all cases (those whose name contains `only`)."""
+def main(quick: bool, only: str = "", keep: Callable[[dict[str, Any]], None] = lambda _: None) -> dict[str, Any]:
+    """Measure all cases (those whose name contains `only`); `keep` gets the figures so far after each."""
     spark = session_for()
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
     figures: dict[str, Any] = {
@@ -91,6 +91,7 @@ def main(quick: bool, only: str = "") -> dict[str, Any]:
                     name: _prepare(Path(folder) / case.name / name, source, quick) for name, source in case.streams
                 }
                 _report(case, *_measure(case, prepared), prepared, figures)
+                keep(figures)
                 shutil.rmtree(Path(folder) / case.name)
     return figures
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from benches.parts.comparison import compare
 from benches.parts.linear_road import ALERTS, COLUMNS, SECOND, STATEMENTS, TOLLS, reports
 from benches.parts.outcome import Disagreement
 
+from headrace.cli.output import err
 from headrace.session import Session
 
 SEED = 29
@@ -46,8 +48,8 @@ class Run:
     not_free: int
 
 
-def main(quick: bool) -> dict[str, Any]:
-    """Double the expressways until a response takes too long."""
+def main(quick: bool, keep: Callable[[dict[str, Any]], None] = lambda _: None) -> dict[str, Any]:
+    """Double the expressways until a response takes too long; `keep` gets the figures so far after each number."""
     figures: dict[str, Any] = {
         "bench": "linear_road",
         "title": f"Linear Road, {2 * CARS // 30:,} reports a second and expressway, response within {LIMIT:.0f} s",
@@ -56,15 +58,18 @@ def main(quick: bool) -> dict[str, Any]:
         "notes": [],
     }
     expressways, held = 1, 0
+    warm_up, seconds = (25, 20) if quick else (40, 60)
     while expressways <= (1 if quick else MOST):
-        run = measure(expressways, warm_up=25 if quick else 40, seconds=20 if quick else 60)
+        name = f"{expressways} expressway{'s' if expressways > 1 else ''}"
+        err.print(f"{name}: reports of {LEAD} s at once, then of {warm_up + seconds} s as they come", style="dim")
+        run = measure(expressways, warm_up=warm_up, seconds=seconds)
         figures["cases"][str(expressways)] = {
             "median": run.median, "p99": run.p99, "longest": run.longest, "tolls": run.tolls, "alerts": run.alerts,
             "reports": run.reports,
         }  # fmt: skip
         figures["rows"].append(
             {
-                "case": f"{expressways} expressway{'s' if expressways > 1 else ''}, longest response",
+                "case": f"{name}, longest response",
                 "ours": run.longest,
                 "unit": "s",
                 "peers": {},
@@ -73,13 +78,15 @@ def main(quick: bool) -> dict[str, Any]:
             }
         )
         figures["notes"].append(
-            f"{expressways}: median {run.median:.2f} s, p99 {run.p99:.2f} s; {run.reports:,} reports, {run.tolls:,} "
-            f"tolls, {run.not_free:,} of them above zero, and {run.alerts:,} alerts, all as DuckDB has them"
+            f"{name}: responses in {run.median:.2f} s (median), {run.p99:.2f} s (p99), {run.longest:.2f} s (longest); "
+            f"{run.reports:,} reports, {run.tolls:,} tolls, {run.not_free:,} of them above zero, and {run.alerts:,} "
+            "alerts, all as DuckDB has them"
         )
+        keep(figures)
         if run.longest > LIMIT:
             break
         held, expressways = expressways, 2 * expressways
-    figures["notes"].append(f"{held} expressways hold the limit on this machine")
+    figures["notes"].append(f"most expressways that hold the limit on this machine: {held}")
     return figures
 
 

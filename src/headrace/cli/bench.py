@@ -2,7 +2,8 @@
 
 A benchmark is a file `benches/<name>.py` with `main(quick: bool) -> dict`; options of some benchmarks (`medium`,
 `large`, `minutes`, `queries`, `peers`, `input`, `only`) are further parameters. One with a parameter `keep` calls it
-with its figures so far, whose `newest` is a line of text, and gets those in the file of an earlier run as `earlier`.
+after each case with its figures so far: their last note, or `newest` if they have it, is printed, and the file of
+--json is written. One with a parameter `earlier` gets the figures that this file has from an earlier run.
 The dict has `title`, `rows`, optional `notes` and optional `panels` to draw. A row has `case`, `ours`, `peers` (numbers
 by name), `unit`, and optionally `ratio` (ours to the best peer), `target` and `verdict` ('met', 'missed', ...).
 """
@@ -22,6 +23,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headrace.cli import java
+from headrace.cli.bench_table import tables
 from headrace.cli.experiment import drawing_folder
 from headrace.cli.help import examples, flag
 from headrace.cli.live_session import show_progress
@@ -37,9 +39,8 @@ EXAMPLES = examples(
     ("faults under load for an hour, compared with DuckDB's answers", "bench chaos --minutes 60"),
     ("two queries of Nexmark beside plain Spark", "bench nexmark --quick --queries q5,q20"),
 )
-_GOOD = ("met", "ok", "pass", "passed")
-#: The width of a table that is written to a file, and how many peers have columns of their own.
-_WIDTH, _MOST_COLUMNS = 160, 4
+#: The width of a table that is written to a file.
+_WIDTH = 160
 
 
 def bench(
@@ -83,13 +84,15 @@ def bench(
         options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
         for option in options.keys() - known:
             raise typer.BadParameter(f"{name} has no such option", param_hint=f"--{option}")
+        if "earlier" in known:
+            options["earlier"] = _earlier(json_file)
         if "keep" in known:
-            options |= {"earlier": _earlier(json_file), "keep": lambda figures: _keep(figures, json_file)}
+            options["keep"] = lambda figures: _keep(figures, json_file)
         java.prepare()
         with show_progress(f"measuring {name}"):
             figures = main(quick=quick, **options)
     panels = figures.pop("panels", ())
-    out.print(table(figures), width=None if out.is_terminal else _WIDTH)
+    _show(figures)
     for note in figures.get("notes", ()):
         out.print(note, markup=False, style="dim")
     if panels and (pictures := drawing_folder(pictures)) is not None:
@@ -125,7 +128,7 @@ def _earlier(json_file: Path | None) -> dict[str, Any] | None:
 def _keep(figures: dict[str, Any], json_file: Path | None) -> None:
     """Write the figures so far, and say what is new."""
     _write({name: part for name, part in figures.items() if name != "panels"}, json_file)
-    err.print(figures["newest"], markup=False, highlight=False)
+    err.print(figures.get("newest") or figures["notes"][-1], markup=False, highlight=False)
 
 
 def _write(figures: dict[str, Any], json_file: Path | None) -> None:
@@ -138,40 +141,12 @@ def _write(figures: dict[str, Any], json_file: Path | None) -> None:
     part.replace(json_file)
 
 
-def table(figures: dict[str, Any]) -> Table:
-    """Return a table with a row per case: ours, each peer, and whether the target is met.
-
-    Many peers, of which most have a figure in few rows, share one column.
-    """
-    rows = figures.get("rows", [])
-    peers = list(dict.fromkeys(peer for row in rows for peer in row.get("peers", {})))
-    share_a_column = len(peers) > _MOST_COLUMNS
-    result = Table(title=figures.get("title"), title_justify="left", header_style="bold")
-    result.add_column("case")
-    for heading in ("ours", *(["beside"] if share_a_column else peers)):
-        result.add_column(heading, justify="right")
-    result.add_column("unit")
-    for heading in ("ratio", "target"):
-        result.add_column(heading, justify="right")
-    result.add_column("verdict")
-    for row in rows:
-        verdict = str(row.get("verdict", ""))
-        color = "green" if verdict in _GOOD else "red" if verdict else ""
-        values = [_number(row.get("peers", {}).get(peer)) for peer in peers]
-        if share_a_column:
-            values = [", ".join(f"{peer} {_number(value)}" for peer, value in row.get("peers", {}).items())]
-        ratio = "" if row.get("ratio") is None else f"{row['ratio']:.2f}x"
-        judged = f"[{color}]{verdict}[/]" if color else ""
-        result.add_row(
-            str(row["case"]),
-            _number(row.get("ours")),
-            *values,
-            row.get("unit", ""),
-            ratio,
-            _number(row.get("target")),
-            judged,
-        )
-    return result
+def _show(figures: dict[str, Any]) -> None:
+    """Print the figures as tables that fit the terminal."""
+    width = out.width if out.is_terminal else _WIDTH
+    out.print(figures.get("title", ""), markup=False, style="bold")
+    for part in tables(figures, out, width):
+        out.print(part, width=width)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -185,11 +160,3 @@ def _benchmarks(folder: Path) -> Table:
         text = ast.get_docstring(ast.parse(path.read_text())) or ""
         listing.add_row(f"[bold]{path.stem}[/]", escape(text.split("\n")[0]))
     return listing
-
-
-def _number(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, int | float):
-        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.3g}"
-    return str(value)

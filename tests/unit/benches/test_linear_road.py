@@ -54,3 +54,15 @@ def test_reports_are_fed_when_their_time_has_come(road: Any, tmp_path: Path) -> 
     parts = [pl.read_parquet(path) for path in sorted(tmp_path.glob("*.parquet"))]
     assert len(parts) > 30
     assert pl.concat(parts).equals(rows)
+
+
+def test_each_number_of_expressways_is_told_when_it_is_done(road: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(expressways: int, **_: float) -> Any:
+        return road.Run(0.5, 1.0, 2.0 * expressways, tolls=10, alerts=1, reports=1000 * expressways, not_free=5)
+
+    monkeypatch.setattr(road, "measure", measure)
+    told: list[str] = []
+    figures = road.main(quick=False, keep=lambda so_far: told.append(so_far["notes"][-1]))
+    assert [line.split(":")[0] for line in told] == ["1 expressway", "2 expressways", "4 expressways"]
+    assert "8.00 s (longest)" in told[-1]
+    assert [row["verdict"] for row in figures["rows"]] == ["met", "met", "missed"]

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from headrace.cli import bench
 from headrace.cli import test as checks
+from headrace.cli.bench_table import table
 from headrace.cli.demo import demo
 from headrace.cli.help import examples
 from headrace.cli.main import app, main
@@ -282,23 +283,9 @@ def test_a_benchmark_is_loaded_by_path_and_shown_as_a_table(tmp_path: Path) -> N
         "'target': 2, 'verdict': 'met'}"
     )
     file.write_text(f"def main(quick):\n    return {{'title': 'tiny', 'rows': [{row}]}}\n")
-    table = bench.table(bench.load(file).main(quick=True))
-    assert [column.header for column in table.columns] == [
-        "case",
-        "ours",
-        "plain",
-        "unit",
-        "ratio",
-        "target",
-        "verdict",
-    ]
-    assert table.row_count == 1
-
-
-def test_many_peers_share_a_column() -> None:
-    rows = [{"case": peer, "ours": 2.0, "peers": {peer: 1.0}, "unit": "s"} for peer in ("a", "b", "c", "d", "e")]
-    (beside,) = (column for column in bench.table({"rows": rows}).columns if column.header == "beside")
-    assert list(beside.cells) == ["a 1", "b 1", "c 1", "d 1", "e 1"]
+    figures = bench.load(file).main(quick=True)
+    assert figures["rows"][0]["case"] == "join"
+    assert table(figures["rows"]).row_count == 1
 
 
 def test_arguments_choose_tests_but_not_checks() -> None:
