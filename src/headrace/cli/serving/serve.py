@@ -152,9 +152,7 @@ def serve(
             policy=Policy(files.resolve(), frozenset(allow_spark), frozenset(allow_address), frozenset(allow_secret)),
         )
         server = Server(service, options)
-        with interruptible(
-            lambda: err.print("\nfinishing the micro-batch ... (press Ctrl-C again to stop at once)")
-        ) as stop:
+        with interruptible(_on_first) as stop:
             server.start()
             sending = None if otlp is None else Otlp(server, otlp)
             out.print(server.owner_url, markup=False)
