@@ -227,7 +227,7 @@ def test_help_at_the_prompt_lists_every_statement_and_command() -> None:
     listed = {*parser.STATEMENTS, *parser.SHOWN, *parser.DROPPED}
     assert listed - set(re.findall(r"[A-Z]{2,}", text)) == set()
     assert [command for command in completion.COMMANDS if f"{command} " not in text] == []
-    assert max(map(len, text.splitlines())) <= 120
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_examples_in_the_help_at_the_prompt_run_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,14 +98,21 @@ def help_text() -> str:
     for group, entries in GROUPS.items():
         lines += ["", group]
         for form, example in entries:
-            if len(form) > _FORM_WIDTH:
-                lines.append(f"  {form}")
-                form = ""
-            lines.append(f"  {form:<{_FORM_WIDTH}}  {example}")
+            together = f"  {form:<{_FORM_WIDTH}}  {example}"
+            if len(form) <= _FORM_WIDTH and len(together) <= _HELP_WIDTH:
+                lines.append(together)
+            else:
+                lines += [*_wrapped(form, 2), *_wrapped(example, 6)]
     return "\n".join(lines)
 
 
-_FORM_WIDTH = 31
+def _wrapped(text: str, indent: int) -> list[str]:
+    """Return lines of the help, cut between words."""
+    first, others = " " * indent, " " * (indent + 2)
+    return textwrap.wrap(text, _HELP_WIDTH, initial_indent=first, subsequent_indent=others)
+
+
+_FORM_WIDTH, _HELP_WIDTH = 31, 80
 
 
 def sql(
