@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from headrace.cli.listing_table import tables
 from headrace.errors import HeadraceError, HostFault, QueryError, RunError
 from headrace.hosts.spark.starting.settings import DEBUG
 from headrace.session import Listing, Message, Outcome, Started
@@ -18,6 +18,8 @@ from headrace.session import Listing, Message, Outcome, Started
 #: Exit codes: the data or environment must change; the text must change; a fault of Headrace; a promise would break;
 #: all records of a stream were bad, or more were lost than --fail-on allows.
 RUN_FAILED, BAD_QUERY, OUR_FAULT, PROMISE_BROKEN, DATA_LOST = 1, 2, 3, 4, 5
+#: The width of a table in a file or a pipe.
+_UNBOUNDED = 10_000
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -73,10 +75,9 @@ def show(outcome: Outcome) -> None:
         case Started(query=query):
             out.print(f"query [bold]{escape(query)}[/] is running")
         case Listing(columns=columns, rows=rows):
-            table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-            for row in rows:
-                table.add_row(*("" if value is None else escape(str(value)) for value in row))
-            out.print(table)
+            width = out.width if out.is_terminal else _UNBOUNDED
+            for table in tables(columns, rows, width):
+                out.print(table, width=width)
             out.print(f"[dim]{len(rows)} row{'' if len(rows) == 1 else 's'}[/]")
 
 
