@@ -51,14 +51,14 @@ def lines(checkup: Checkup) -> list[str]:
         f"last change {changed}",
         f"  in use{owner}" if checkup.in_use else f"  not in use; last used{owner}" if owner else "  not in use",
         f"  {_progress(checkup)}",
-        f"  {checkup.commands} commands" + (f", {checkup.snapshot} of them in a snapshot" if checkup.snapshot else ""),
-        f"  {checkup.definitions} definitions, {len(checkup.queries)} queries and rules"
+        f"  commands: {checkup.commands}" + (f", {checkup.snapshot} of them in a snapshot" if checkup.snapshot else ""),
+        f"  definitions: {checkup.definitions}, queries and rules: {len(checkup.queries)}"
         + (", ended" if checkup.ended else ", draining" if checkup.draining else ""),
         *(f"    {query.state:6} {query.kind} {query.name} -> {', '.join(query.sinks)}" for query in checkup.queries),
         f"  {_size(total)} in {sum(size.files for size in checkup.sizes.values())} files",
         *(f"    {_size(size.bytes):>9} {name}, files: {size.files}" for name, size in checkup.sizes.items()),
         *_leftovers(checkup),
-        "no problems" if not checkup.problems else f"{len(checkup.problems)} problems",
+        "no problems" if not checkup.problems else f"problems: {len(checkup.problems)}",
     ]
 
 

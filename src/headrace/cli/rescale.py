@@ -49,4 +49,4 @@ def rescale(
         parts = f"{done.buckets} buckets in {done.after} equal part{'' if done.after == 1 else 's'}"
         out.print(f"{parts}, {'as before' if done.after == done.before else f'before in {done.before}'}")
         if done.after < cores:
-            out.print(f"for {cores} parts, make a new checkpoint with --buckets {cores}, or a multiple of it")
+            out.print(f"for {cores} parts, run it with --buckets {cores} or a multiple, stop it, and rescale again")

@@ -91,7 +91,8 @@ class TokenFile:
         kept = tuple(entry for entry in known if entry.login.name != name)
         if len(kept) == len(known):
             names = ", ".join(entry.login.name for entry in known)
-            raise HostFault(f"there is no token {name!r}", hint=f"there are {names}" if names else "there is none")
+            hint = f"there are {names}" if names else "no token was made yet: headrace token new"
+            raise HostFault(f"there is no token {name!r}", hint=hint)
         self._write(kept)
 
     def logins(self) -> tuple[Login, ...]:

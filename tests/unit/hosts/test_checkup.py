@@ -210,6 +210,7 @@ def test_the_command_check_exits_with_1_if_there_is_a_problem(state: Path) -> No
     assert code == 0
     assert "no problems" in output
     assert "off    query sums -> MEMORY" in output
+    assert "queries and rules: " in output
     cut(state / "progress.json")
     code, output = invoke("check", "--checkpoint", state)
     assert code == 1

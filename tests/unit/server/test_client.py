@@ -281,7 +281,9 @@ def test_commands_find_the_server_of_a_checkpoint(client: Client) -> None:
     assert RemoteSession(client.server.url, token).execute("SHOW TABLES") == [Listing(TABLES, ())]
     assert "dash" in command("token", "list", "--checkpoint", state)[1]
     assert command("token", "revoke", "--name", "dash", "--checkpoint", state)[0] == 0
-    assert command("token", "revoke", "--name", "dash", "--checkpoint", state)[0] == 1
+    code, output = command("token", "revoke", "--name", "dash", "--checkpoint", state)
+    assert code == 1
+    assert "no token was made yet" in output
     result = CliRunner(env={"TERM": "dumb"}).invoke(app, ["sql", "--checkpoint", state], input="SHOW QUERIES;\n")
     assert "best" in result.output
     wrong = CliRunner(env={"TERM": "dumb"}).invoke(
