@@ -23,6 +23,8 @@ _UNBOUNDED = 10_000
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
+#: For pictures that are drawn again and again: lines that are too long are wrapped, since a terminal would cut them.
+screen = Console(highlight=False)
 
 
 @contextmanager

@@ -134,7 +134,7 @@ def _until_stopped(session: Session, checkpoint: Path | None, stats: bool) -> No
         if stats:
             meter.look(session.statistics())
             if meter.latest.batch >= 0:
-                out.print(meter.table())
+                out.print(meter.table(), soft_wrap=not out.is_terminal)
 
     with interruptible(on_first) as stop:
         err.print("[dim]press Ctrl-C to stop[/]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import urllib.error
@@ -9,11 +10,14 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.live import Live
 
 from headrace.cli.demo import served
 from headrace.cli.demo.demo import SpeedMap
 from headrace.cli.demo.served import on_page
 from headrace.cli.demo.viewport import Viewport
+from headrace.cli.output import screen
 from headrace.session import Session
 
 SQL = "CREATE STREAM bids (item INT) FROM MEMORY; CREATE QUERY q AS SELECT item FROM bids INTO MEMORY"
@@ -57,3 +61,16 @@ def test_a_viewport_moves_by_the_statements_of_the_page() -> None:
     picture = SpeedMap()
     picture.move_by(given.append)
     assert picture.display is None
+
+
+@pytest.mark.parametrize("has_results", [False, True])
+def test_the_address_of_the_page_is_whole_in_a_narrow_terminal(has_results: bool) -> None:
+    picture, file = SpeedMap(), io.StringIO()
+    picture.address = "http://127.0.0.1:4280/#token=" + "x" * 43
+    if has_results:
+        picture.take_speeds(0, [{"segment": 1, "speed": 50.0, "n": 3, "window_end": 10_000_000}])
+    assert not screen.soft_wrap
+    console = Console(file=file, width=40)
+    with Live(picture.draw(40), console=console, auto_refresh=False):
+        pass
+    assert picture.address in "".join(line.rstrip() for line in file.getvalue().splitlines())

@@ -22,7 +22,7 @@ from headrace.cli.demo.viewport import SEGMENTS, Display, Viewport
 from headrace.cli.help import examples, flag, program
 from headrace.cli.live_session import Host, interruptible, open_session, watch
 from headrace.cli.meter import Meter
-from headrace.cli.output import err, faults, out
+from headrace.cli.output import err, faults, out, screen
 from headrace.model.time import SECOND, format_instant
 from headrace.session import Session
 
@@ -49,7 +49,7 @@ def demo(
     """Watch a traffic speed map: two generated streams, filters, a union, windows and a window join on Spark."""
     picture = SpeedMap(Viewport() if viewport else None)
     with faults(picture.statements):
-        err.print(f"[dim]{schedule(seconds)}[/]")
+        err.print(f"[dim]{schedule(seconds)}[/]", soft_wrap=not err.is_terminal)
         if plain or not out.is_terminal:
             _lines(picture, seconds)
         else:
@@ -141,7 +141,7 @@ class SpeedMap:
             speeds, confirmed = dict(self._speeds), dict(self._confirmed)
         if not speeds:
             waiting = Spinner("dots", "the queries are running; waiting for the end of the first window ...")
-            return waiting if self.address is None else Group(Text(f"console: {self.address}"), waiting)
+            return Group(*self._page(), waiting)
         newest = max(end for end, _, _ in speeds.values())
         shown = self._shown(newest)
         road = Table.grid(padding=(0, 1))
@@ -168,9 +168,12 @@ class SpeedMap:
             f"  {seconds} s windows, newest ends {instant(newest)}  ",
             ("(Ctrl-C stops)", "dim"),
         )
-        page = () if self.address is None else (Text(f"console: {self.address}", overflow="fold"),)
         saved = () if self.display is None else (Text(""), self.display.savings.table())
-        return Group(title, *page, Text(""), road, Text(""), self.meter.table(), *saved)
+        return Group(title, *self._page(), Text(""), road, Text(""), self.meter.table(), *saved)
+
+    def _page(self) -> tuple[Text, ...]:
+        """Return the line with the address of the page, which is whole however narrow the terminal is."""
+        return () if self.address is None else (Text(f"console: {self.address}", overflow="fold"),)
 
     def line(self) -> str:
         """Return the map and the counters as one line of text."""
@@ -227,7 +230,7 @@ def _live(picture: SpeedMap, seconds: float | None) -> None:
         picture.move_by(page.execute)
         if page.address is not None:
             out.print(f"open the console in a browser: {page.address}", markup=False, soft_wrap=True)
-        with Live(picture.draw(out.width), console=out, auto_refresh=False) as live:
+        with Live(picture.draw(out.width), console=screen, auto_refresh=False) as live:
             _show(picture, session, live, stop, seconds)
     _farewell(picture)
 

@@ -236,7 +236,7 @@ class Shell:
                 self._session.start()
             case "\\stats":
                 self._meter.look(self._session.statistics())
-                out.print(self._meter.table())
+                out.print(self._meter.table(), soft_wrap=not out.is_terminal)
             case command if command in ASK:
                 out.print(help_text(), markup=False)
             case other:

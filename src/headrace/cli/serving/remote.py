@@ -14,7 +14,7 @@ from rich.table import Table
 
 from headrace.cli.help import examples
 from headrace.cli.meter import Meter, milliseconds
-from headrace.cli.output import err, faults, out
+from headrace.cli.output import err, faults, out, screen
 from headrace.client import RemoteSession, connect
 from headrace.client.remote import STATE, URL
 from headrace.errors import HostFault
@@ -129,7 +129,7 @@ def top(
             meter.look(session.statistics())
             out.print(meter.table())
             return
-        with Live(meter.table(), console=out, screen=True, auto_refresh=False) as live:
+        with Live(meter.table(), console=screen, screen=True, auto_refresh=False) as live:
             try:
                 while True:
                     time.sleep(1.0)
