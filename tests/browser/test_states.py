@@ -63,3 +63,36 @@ def test_a_deployment_that_has_failed_says_why_and_is_tried_again(chromium, tmp_
             visitor.patiently(lambda: any(Path(out).iterdir()))
     finally:
         served.stop()
+
+
+def test_rows_before_the_page_was_opened_are_not_called_skipped(chromium, tmp_path):
+    statements = """
+        CREATE STREAM numbers (n INT) FROM GENERATOR (rate 4000, rows 1200, seed 1);
+        CREATE QUERY all_numbers AS SELECT n FROM numbers;
+    """
+    served = Served(tmp_path, statements)
+    try:
+        with visiting(chromium, served) as visitor:
+            visitor.enter("/streams")
+            visitor.page.wait_for_selector("td:has-text('1.2 k')")
+            visitor.go("/queries/all_numbers")
+            visitor.page.wait_for_selector("text='500 rows'")
+            assert "skipped" not in visitor.page.inner_text("#content")
+    finally:
+        served.stop()
+
+
+def test_a_small_line_has_no_area_below_times_of_which_nothing_is_known(chromium, tmp_path):
+    served = Served(tmp_path, "CREATE STREAM n (n INT) FROM GENERATOR (rate 50); CREATE QUERY q AS SELECT n FROM n;")
+    ends = """() => {
+        const line = document.querySelector("td path.line")?.getAttribute("d").match(/^M([0-9.]+) /);
+        const area = document.querySelector("td path.area")?.getAttribute("d").match(/L([0-9.]+) [0-9.]+Z$/);
+        return line && Number(line[1]) > 1 ? [Number(line[1]), Number(area[1])] : null;
+    }"""
+    try:
+        with visiting(chromium, served) as visitor:
+            visitor.enter("/streams")
+            begin, area = visitor.patiently(lambda: visitor.page.evaluate(ends))
+            assert area == begin
+    finally:
+        served.stop()

@@ -31,7 +31,9 @@ export class Rows {
       .then((kept) => {
         if (ended) return;
         this.columns = kept.columns;
-        for (const batch of kept.batches) this.#add(batch.batch, batch.columns, batch.rows as unknown[][], batch.skipped);
+        // Rows before these were not asked for; hidden ones never came to the shelf.
+        for (const batch of kept.batches) this.#add(batch.batch, batch.columns, batch.rows as unknown[][], 0);
+        this.skipped = kept.shelf.hidden;
         stop = this.#watch(kept.next);
       })
       .catch((error) => {
