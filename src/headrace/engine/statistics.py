@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from headrace.model.streams import is_exchange_stream
 from headrace.storage.requests import Requests
 
 
@@ -278,3 +279,8 @@ class Statistics(Struct, frozen=True):
     shed: Mapping[tuple[str, int], ShedStatistics] = {}  # by arc: reader and port
     sent: SentStatistics = SentStatistics()
     stores: Mapping[str, Requests] = {}  # requests of tasks, by store
+
+    def of_users(self) -> Statistics:
+        """Return the totals without streams that only bring tuples from one micro-batch to the next."""
+        streams = {name: counts for name, counts in self.streams.items() if not is_exchange_stream(name)}
+        return self if len(streams) == len(self.streams) else msgspec.structs.replace(self, streams=streams)

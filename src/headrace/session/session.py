@@ -347,7 +347,7 @@ class Session:
 
     def statistics(self) -> Statistics:
         """Return the counters of the deployment as of the last finished micro-batch."""
-        return self.deployment.delivery.statistics
+        return self.deployment.delivery.statistics.of_users()
 
     def prepare(self) -> None:
         """Raise a fault if queries cannot run; on a cluster, start Spark and look at the executors.

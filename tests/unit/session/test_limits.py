@@ -128,3 +128,18 @@ def test_a_full_limit_holds_up_nothing_beside_it(buckets: int) -> None:
         counted = sorted((row["window_end"], row["item"], row["n"]) for row in session.results("counts"))
         assert [(item, n) for _, item, n in counted[:4]] == [(0, 5 + 2), (1, 5 + 1), (0, 5), (1, 5)]
         assert len(counted) >= 2 * 4, "windows end while the streams go on"
+
+
+def test_statistics_name_the_streams_of_users_only() -> None:
+    """The best of each bucket go to one bucket by an exchange, which is a stream of the next micro-batch."""
+    with Session(host="local", buckets=2) as session:
+        session.execute(
+            "CREATE STREAM sales (at TIMESTAMP, item INT) TIMESTAMP BY at FROM MEMORY;"
+            "CREATE QUERY top AS SELECT item, count(*) AS n FROM sales [RANGE 1 MINUTE] GROUP BY item "
+            "ORDER BY n DESC, item LIMIT 2 INTO MEMORY"
+        )
+        session.push("sales", [{"at": "2026-01-01 12:00:01", "item": item} for item in (1, 2, 2, 3, 3, 3)])
+        session.drain()
+        assert items(session, "top") == [3, 2]
+        assert any("exchange" in name for name in session.deployment.delivery.statistics.streams)
+        assert list(session.statistics().streams) == ["sales"]
