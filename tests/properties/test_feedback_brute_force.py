@@ -41,7 +41,7 @@ from headrace.operators.capabilities import held_by
 from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.tuples.archives import StoredRows
-from headrace.operators.windows.panes import PANE
+from headrace.operators.windows.pane_times import PANE
 from headrace.testing.feedback import Domain, Script, Trial, cases_of, key_of
 
 pytestmark = pytest.mark.slow

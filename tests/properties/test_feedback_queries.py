@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from headrace.catalog.catalog import Catalog
 from headrace.engine.engine import Engine
 from headrace.engine.feedback.guards import Guard
 from headrace.graph.feedback import stamped
@@ -36,42 +35,13 @@ from headrace.optimizer.gathering import gather_joins
 from headrace.optimizer.optimizer import best
 from headrace.plan.binding.binder import bind
 from headrace.testing.oracle.rows import Row, rounded
-from headrace.testing.strategies import queries
-from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, TABLES, stream_histories
+from headrace.testing.strategies.queries import STREAMS, stream_histories
+from headrace.testing.strategies.shapes import SHAPES, STORED, catalog
 from headrace.testing.streams import page
 
-CATALOG = Catalog()
-for stream in STREAMS:
-    CATALOG.add(stream)
-for table in (*TABLES, *queries.FED_TABLES):
-    CATALOG.add(table)
-STORED = {
-    table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES
-}
-SHAPES = {
-    "projections": queries.projections(),
-    "aggregates": queries.aggregates(),
-    "joins": queries.joins(),
-    "three_way_joins": queries.three_way_joins(),
-    "multi_way_joins": queries.multi_way_joins(),
-    "sequences": queries.sequences(),
-    "unions": queries.unions(),
-    "distincts": queries.distincts(),
-    "aggregates_of_joins": queries.aggregates_of_joins(),
-    "nested": queries.nested(),
-    "limits": queries.limits(),
-    "ranks": queries.ranks(),
-    "tops": queries.tops(),
-    "deduplications": queries.deduplications(),
-    "overs": queries.overs(),
-    "window_overs": queries.window_overs(),
-    "matches": queries.matches(),
-    "table_joins": queries.table_joins(),
-    "memberships": queries.memberships(),
-    "temporal_joins": queries.temporal_joins(),
-    "changelogs": queries.changelogs(),
-    "join_changelogs": queries.join_changelogs(),
-}
+CATALOG = catalog()
+#: Shapes to which no feedback is given here.
+LEFT_OUT = ("speaking_joins", "imputations", "modifiers", "window_modifiers", "suppressions")
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "4"))
 Told = list[tuple[int, str, Pattern]]  # before which element, which query, what
 TIMES = {stream.name: stream.time_column for stream in STREAMS if stream.time_column is not None}
@@ -193,7 +163,7 @@ def patterns(draw: st.DrawFn, schema: Schema, rows: pl.DataFrame) -> Pattern:
     return pattern(*terms)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in LEFT_OUT])
 def test_feedback_loses_nothing_that_is_needed(shape: str) -> None:
     @settings(
         deadline=None,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import random
 
-import polars as pl
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from headrace.catalog.catalog import Catalog
 from headrace.commands.shedders_in_force import sheddable
 from headrace.graph.graph import Arc
 from headrace.graph.lower import lower
@@ -24,46 +22,10 @@ from headrace.plan.explain import explain
 from headrace.plan.nodes import Aggregate, Node, inputs
 from headrace.testing.oracle.oracle import answer, as_multiset
 from headrace.testing.run_graph import run_graph
-from headrace.testing.strategies import modifier_queries, queries
-from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, TABLES, stream_histories
+from headrace.testing.strategies.queries import STREAMS, TABLE_ROWS, stream_histories
+from headrace.testing.strategies.shapes import SHAPES, STORED, catalog
 
-CATALOG = Catalog()
-for stream in STREAMS:
-    CATALOG.add(stream)
-for table in (*TABLES, *queries.FED_TABLES):
-    CATALOG.add(table)
-STORED = {
-    table.name: Page(pl.DataFrame(TABLE_ROWS[table.name], schema=table.schema.polars())).encode() for table in TABLES
-}
-SHAPES = {
-    "projections": queries.projections(),
-    "aggregates": queries.aggregates(),
-    "joins": queries.joins(),
-    "speaking_joins": queries.speaking_joins(),
-    "three_way_joins": queries.three_way_joins(),
-    "multi_way_joins": queries.multi_way_joins(),
-    "sequences": queries.sequences(),
-    "unions": queries.unions(),
-    "distincts": queries.distincts(),
-    "aggregates_of_joins": queries.aggregates_of_joins(),
-    "nested": queries.nested(),
-    "limits": queries.limits(),
-    "ranks": queries.ranks(),
-    "tops": queries.tops(),
-    "deduplications": queries.deduplications(),
-    "overs": queries.overs(),
-    "window_overs": queries.window_overs(),
-    "matches": queries.matches(),
-    "table_joins": queries.table_joins(),
-    "memberships": queries.memberships(),
-    "temporal_joins": queries.temporal_joins(),
-    "changelogs": queries.changelogs(),
-    "join_changelogs": queries.join_changelogs(),
-    "imputations": queries.imputations(),
-    "modifiers": modifier_queries.modifiers(),
-    "window_modifiers": modifier_queries.window_modifiers(),
-    "suppressions": modifier_queries.suppressions(),
-}
+CATALOG = catalog()
 EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "8"))
 
 

@@ -175,10 +175,13 @@ def _column(field: Field, values: list[Any]) -> pl.Series:
             return column
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         pass
-    # Mixed or foreign values (text for timestamps, whole floats for integers): one by one, so that the message can name
-    # the row.
+    own = list(map(_of_library, plain))
+    whole = _converted_as_one(field, own)
+    if whole is not None:
+        return whole
+    # Values of several kinds, or some that do not fit: one by one, so that the message can name the row.
     done: list[Any] = []
-    for number, value in enumerate(map(_of_library, plain)):
+    for number, value in enumerate(own):
         try:
             column = pl.Series(field.name, [value])
             fits = can_convert(column.dtype, field.type) and not (field.type.is_numeric and isinstance(value, str))
@@ -189,6 +192,23 @@ def _column(field: Field, values: list[Any]) -> pl.Series:
             raise SourceFault(f"row {number}: {reason(values[number], field.name, field.type)}", hint=_FIT)
         done.append(after[0])
     return pl.Series(field.name, done, dtype=field.type.polars)
+
+
+def _converted_as_one(field: Field, values: list[Any]) -> pl.Series | None:
+    """Convert a column of texts (for timestamps) or of floats (for integers); None if one is another, or does not fit.
+
+    Clients of HTTP send all times as texts, and to convert a value alone takes as long as to convert thousands.
+    """
+    kinds = {type(value) for value in values if value is not None}
+    dtype = pl.String() if kinds == {str} else pl.Float64() if kinds == {float} else None
+    if dtype is None or not can_convert(dtype, field.type) or (field.type.is_numeric and kinds == {str}):
+        return None
+    try:
+        column = pl.Series(field.name, values, dtype=dtype)
+        after = convert(column, field.type)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        return None
+    return None if failures(column, after).any() else after.alias(field.name)
 
 
 def _decimals(field: Field, type_: DecimalType, values: list[Any]) -> pl.Series:

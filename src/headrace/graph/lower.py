@@ -26,7 +26,7 @@ from headrace.model.window import (
 from headrace.operators import specs
 from headrace.operators.order.leading import can_lead, last_place
 from headrace.operators.tuples.archives import ArchiveSpec, PythonFunction, StoredRows
-from headrace.operators.windows.panes import pane_length
+from headrace.operators.windows.pane_times import pane_length
 from headrace.optimizer.narrowing import pick
 from headrace.plan import nodes
 

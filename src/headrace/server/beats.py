@@ -37,7 +37,7 @@ class Beats:
         self._newest: Moment | None = None  # not shown yet
         self._catalog = 0
         self._wake = threading.Event()
-        self._is_closed = False
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="beats", daemon=True)
         self.figures: Figures | None = None
         self.latest = self._beat(None)
@@ -68,13 +68,13 @@ class Beats:
 
     def close(self) -> None:
         """End."""
-        self._is_closed = True
+        self._closing.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(2.0)
 
     def _run(self) -> None:
-        while not self._is_closed:
+        while not self._closing.is_set():
             self._wake.wait(LONGEST)
             self._wake.clear()
             moment, self._newest = self._newest, None
@@ -83,7 +83,7 @@ class Beats:
             figures = self.figures
             self.latest = self._beat(figures)
             self._listen(self.latest, figures)
-            time.sleep(SHORTEST)
+            self._closing.wait(SHORTEST)
 
     def _remember(self, moment: Moment) -> None:
         self._moments.append(moment)

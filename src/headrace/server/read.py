@@ -25,7 +25,7 @@ from headrace.graph.naming import Names
 from headrace.graph.place import place
 from headrace.model.time import format_instant
 from headrace.operators.specs import Output
-from headrace.operators.windows.panes import PANE
+from headrace.operators.windows.pane_times import PANE
 from headrace.redaction import MASK, is_reference, is_secret_name, redact, redact_statement
 from headrace.server.figures import Figures
 from headrace.server.values import columns_in, columns_of, rows_in

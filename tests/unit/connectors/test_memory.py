@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.catalog.definitions import Connector, Stream, Timing
-from headrace.connectors.memory import KeyedPushes, MemorySink, push
+from headrace.connectors import memory
+from headrace.connectors.formats.conversion import convert
+from headrace.connectors.memory import KeyedPushes, MemorySink, frame_of, push
 from headrace.connectors.push_keys import DAY, DeletedNames, mark_of
 from headrace.connectors.spool import SpoolSource, spool_source, stream_spool
 from headrace.errors import NameFault, SourceFault
@@ -99,6 +101,41 @@ def test_a_pushed_value_that_is_no_time_is_refused_at_once(tmp_path: Path, colum
     with pytest.raises(SourceFault, match=f"row 0: column {column}"):
         push(stream, tmp_path, [{column: value}])
     assert spool_source(stream, tmp_path).latest(None, now=0, limit=9) is None
+
+
+FITTING: list[tuple[Any, list[Any]]] = [
+    (
+        Type.TIMESTAMP,
+        ["2026-01-01T00:00:00Z", "2026-01-01 01:00:00.5", None, "2026-01-01T00:00:00+02:00", "17"],
+    ),
+    (Type.DATE, ["2026-01-01", None, "1969-12-31"]),
+    (Type.INTERVAL, ["1 HOUR", "5", None, "2 minutes"]),
+    (Type.BINARY, ["aGVhZA==", "", None]),
+    (Type.BOOLEAN, ["true", "FALSE", None]),
+    (Type.BIGINT, [1.0, -2.0, None, 2.0**40]),
+    (Type.INT, [0.0, None, -7.0]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), FITTING, ids=lambda part: getattr(part, "value", ""))
+def test_texts_and_floats_become_what_they_become_alone(
+    kind: Type, values: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream("m", Schema.of(v=kind), Connector("MEMORY", {}), Timing.LATENT)
+    alone = [frame_of(stream, [{"v": value}])["v"][0] for value in values]
+    converted: list[int] = []
+    monkeypatch.setattr(memory, "convert", lambda column, to: converted.append(len(column)) or convert(column, to))
+    together = frame_of(stream, [{"v": value} for value in values])["v"]
+    assert together.to_list() == alone
+    assert together.dtype == kind.polars
+    assert converted in ([], [len(values)])  # and not value by value
+
+
+def test_a_text_among_others_that_does_not_fit_is_named_with_its_row() -> None:
+    stream = Stream("m", SCHEMA, Connector("MEMORY", {}), Timing.LATENT)
+    rows: list[dict[str, Any]] = [{"at": "2026-01-01"}, {"at": None}, {"at": "soon"}, {"at": "later"}]
+    with pytest.raises(SourceFault, match="row 2: column at: 'soon' is not a TIMESTAMP"):
+        frame_of(stream, rows)
 
 
 def test_a_pushed_column_that_does_not_exist_is_refused(tmp_path: Path) -> None:

@@ -184,7 +184,9 @@ def nested(first: str, step: str, times: int, last: str) -> str:
         (nested("SELECT t AS a FROM s", "a || a", 40, "length(a)"), None),
         (nested("SELECT t AS a FROM s", "hex(replace(a, '7', '77'))", 40, "length(a)"), None),
         (nested("SELECT array(v) AS a FROM s", "flatten(array(a, a))", 40, "size(a)"), None),
-        (nested("SELECT map(1, array(t)) AS a FROM s", "map(1, flatten(array(a[1], a[1])))", 40, "size(a[1])"), None),
+        pytest.param(
+            nested("SELECT map(1, array(t)) AS a FROM s", "map(1, flatten(array(a[1], a[1])))", 40, "size(a[1])"), None,
+            marks=pytest.mark.slow),
         (nested("SELECT t AS a FROM s", "a || a", 20, "length(a)"), 2**20),
         ("SELECT size(transform(sequence(v, 100000), x -> sequence(v, 100000))) AS n FROM s", None),
         ("SELECT size(transform(sequence(1, 100000), x -> sequence(1, 100000))) AS n FROM s", None),

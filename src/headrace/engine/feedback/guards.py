@@ -28,7 +28,7 @@ from headrace.operators.feedback.response import respond
 from headrace.operators.feedback.time_columns import Clock
 from headrace.operators.operator import Operator
 from headrace.operators.specs import PaneAggregate
-from headrace.operators.windows.panes import PANE, pane_length
+from headrace.operators.windows.pane_times import PANE, pane_length
 
 #: The most guards on one arc: given or derived ones, and those of groups that were found to match.
 MAX_GUARDS = 128

@@ -27,7 +27,7 @@ from headrace.model.window import Cumulative, Extent, Landmark
 from headrace.operators import specs
 from headrace.operators.feedback.time_columns import Clock, clocks_of, common_clocks, joined_clocks
 from headrace.operators.windows.aggregates import Aggregates
-from headrace.operators.windows.panes import PANE, pane_length
+from headrace.operators.windows.pane_times import PANE, pane_length
 
 
 class Invariants(Struct, frozen=True):

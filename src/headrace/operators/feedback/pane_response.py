@@ -29,7 +29,7 @@ from headrace.operators.feedback.invariants import Invariants
 from headrace.operators.feedback.preimage import preimage, through
 from headrace.operators.specs import PaneAggregate, PartialAggregate
 from headrace.operators.windows.aggregates import Aggregates, split
-from headrace.operators.windows.panes import PANE, pane_length
+from headrace.operators.windows.pane_times import PANE, pane_length
 
 
 def group_input(assumed: Pattern, keys: Mapping[str, Expr]) -> Pattern | None:

@@ -15,15 +15,15 @@ from headrace.model.patterns.pattern import STAMP, pattern
 from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import BEGIN, END
 from headrace.model.types import Type
-from headrace.operators.arrays import KEY, PAIRS_AT_ONCE, Flags, Ints, gather, matches
+from headrace.operators.arrays import KEY, Flags, gather
 from headrace.operators.capabilities import Choose, chosen_by
+from headrace.operators.joins.hits import Hits, portions_of_hits
 from headrace.operators.joins.pairing import Pairer, Pairing
 from headrace.operators.joins.two_sides import TwoSides
 from headrace.operators.operator import Operator, State
 from headrace.operators.partitioning import Keys
 from headrace.operators.state.completed import Completed
 from headrace.operators.state.join_ends import JoinEnds
-from headrace.operators.state.sorted_chunk import Chunk
 from headrace.operators.state.sorted_side import SortedSide
 
 #: An impatient join that would ask for more keys than these does not ask by them: all would come first.
@@ -245,25 +245,8 @@ class JoinOperator(TwoSides[SortedSide]):
 
         Flag in `done` the rows that found a partner.
         """
-        needles, ts, exp = rows[KEY].to_numpy(), rows[TS].to_numpy(), rows[EXPIRY].to_numpy()
-        if not len(needles):
-            return
-        earliest, latest = int(ts.min()), int(exp.max())
-        collected: list[Hits] = []
-        pairs = 0
-        for chunk, start, stop in self._sides[1 - port].meeting(needles):
-            if chunk.max_exp < earliest or chunk.min_ts > latest:
-                continue
-            for mine, theirs in matches(needles[start:stop], chunk.keys):
-                hits = in_time(chunk, mine + start if start else mine, theirs, ts, exp)
-                if len(hits.mine):
-                    collected.append(hits)
-                    pairs += len(hits.mine)
-                if pairs >= PAIRS_AT_ONCE:
-                    yield from self._emit(port, rows, collected, done)
-                    collected, pairs = [], 0
-        if collected:
-            yield from self._emit(port, rows, collected, done)
+        for hits in portions_of_hits(rows, self._sides[1 - port].meeting):
+            yield from self._emit(port, rows, hits, done)
 
     def _emit(self, port: int, rows: pl.DataFrame, collected: list[Hits], done: Flags | None) -> Iterator[Page]:
         mine = np.concatenate([hits.mine for hits in collected])
@@ -280,22 +263,3 @@ class JoinOperator(TwoSides[SortedSide]):
             start = stop
         if len(page):
             yield page
-
-
-class Hits:
-    """Pairs of page rows and rows of one chunk that agree in key and time."""
-
-    __slots__ = ("chunk", "exp", "mine", "theirs", "ts")
-
-    def __init__(self, chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> None:
-        self.chunk, self.mine, self.theirs, self.ts, self.exp = chunk, mine, theirs, ts, exp
-
-
-def in_time(chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> Hits:
-    """Return those of the pairs of which each is in the other's window."""
-    latest = np.maximum(ts[mine], chunk.ts[theirs])
-    earliest_end = np.minimum(exp[mine], chunk.exp[theirs])
-    meet = latest <= earliest_end
-    if meet.all():
-        return Hits(chunk, mine, theirs, latest, earliest_end)
-    return Hits(chunk, mine[meet], theirs[meet], latest[meet], earliest_end[meet])

@@ -16,7 +16,7 @@ from headrace.model.schema import EXPIRY, TS
 from headrace.model.time import END
 from headrace.operators.arrays import KEY, Ints, gather, matches
 from headrace.operators.capabilities import Choose, chosen_by
-from headrace.operators.joins.join import in_time
+from headrace.operators.joins.hits import in_time
 from headrace.operators.joins.pairing import Pairer, Pairing
 from headrace.operators.joins.two_sides import TwoSides
 from headrace.operators.operator import Operator, State

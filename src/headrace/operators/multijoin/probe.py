@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,10 @@ import polars as pl
 from headrace.model.expressions.expression import columns
 from headrace.model.page import Page
 from headrace.model.schema import EXPIRY, TS
-from headrace.operators.arrays import KEY, PAIRS_AT_ONCE, Ints, gather, matches
+from headrace.operators.arrays import KEY, Ints, gather
 from headrace.operators.expressions.evaluate import compile_expr, compile_predicate
 from headrace.operators.expressions.hashing import hash_columns
+from headrace.operators.joins.hits import Hits, portions_of_hits
 from headrace.operators.joins.pairing import expiry_of
 from headrace.operators.multijoin.arrangement import Arrangement
 from headrace.operators.multijoin.columns import SharedKeys
@@ -146,48 +148,11 @@ def search(
     batch: Batch, arrangement: Arrangement, since: int | None, before: int | None, step: Step, reader: Reader
 ) -> Iterator[Batch]:
     """Yield rows, sorted by the key of an arrangement, with what they meet in it, in portions of bounded size."""
-    rows = batch.rows
-    needles, ts, exp = rows[KEY].to_numpy(), rows[TS].to_numpy(), rows[EXPIRY].to_numpy()
-    if not len(needles):
-        return
-    earliest, latest = int(ts.min()), int(exp.max())
-    collected: list[_Hits] = []
-    pairs = 0
-    for chunk, start, stop in arrangement.meeting(needles, since, before):
-        if chunk.max_exp < earliest or chunk.min_ts > latest:
-            continue
-        for mine, theirs in matches(needles[start:stop], chunk.keys):
-            hits = _in_time(chunk, mine + start if start else mine, theirs, ts, exp)
-            if len(hits.mine):
-                collected.append(hits)
-                pairs += len(hits.mine)
-            if pairs >= PAIRS_AT_ONCE:
-                yield from _joined(batch, collected, step, reader)
-                collected, pairs = [], 0
-    if collected:
-        yield from _joined(batch, collected, step, reader)
+    for hits in portions_of_hits(batch.rows, partial(arrangement.meeting, since=since, before=before)):
+        yield from _joined(batch, hits, step, reader)
 
 
-class _Hits(NamedTuple):
-    """Pairs of rows and rows of one chunk that agree in key and time."""
-
-    chunk: Chunk
-    mine: Ints
-    theirs: Ints
-    ts: Ints
-    exp: Ints
-
-
-def _in_time(chunk: Chunk, mine: Ints, theirs: Ints, ts: Ints, exp: Ints) -> _Hits:
-    latest = np.maximum(ts[mine], chunk.ts[theirs])
-    earliest_end = np.minimum(exp[mine], chunk.exp[theirs])
-    meet = latest <= earliest_end
-    if meet.all():
-        return _Hits(chunk, mine, theirs, latest, earliest_end)
-    return _Hits(chunk, mine[meet], theirs[meet], latest[meet], earliest_end[meet])
-
-
-def _joined(batch: Batch, collected: Sequence[_Hits], step: Step, reader: Reader) -> Iterator[Batch]:
+def _joined(batch: Batch, collected: Sequence[Hits], step: Step, reader: Reader) -> Iterator[Batch]:
     mine, ts, exp = collected[0].mine, collected[0].ts, collected[0].exp
     if len(collected) > 1:
         mine, ts, exp = (np.concatenate([hits[i] for hits in collected]) for i in (1, 3, 4))
@@ -208,7 +173,7 @@ def _at(columns: list[pl.Series], places: Ints) -> list[pl.Series]:
     return gather(pl.DataFrame(columns), places).get_columns() if columns else []
 
 
-def _found(collected: Sequence[_Hits], names: Sequence[str]) -> list[pl.Series]:
+def _found(collected: Sequence[Hits], names: Sequence[str]) -> list[pl.Series]:
     """Return columns of the rows that were found."""
     if not names:
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 from headrace.catalog.definitions import Stream
@@ -263,6 +264,7 @@ def _do_nothing(**arguments: Any) -> None:
     """Take the calls of rules."""
 
 
+@lru_cache(maxsize=1024)  # each case of a script begins with the same statements
 def _queries_in(text: str) -> int:
     """Return how many queries a text has; one that is not correct has none."""
     try:

@@ -16,7 +16,7 @@ from headrace.operators import specs
 from headrace.operators.feedback.invariants import NO_INVARIANTS, Invariants, in_time, invariants_after, until
 from headrace.operators.feedback.response import Response, respond
 from headrace.operators.feedback.time_columns import Clock
-from headrace.operators.windows.panes import PANE
+from headrace.operators.windows.pane_times import PANE
 
 G, V = Column("g", Type.BIGINT), Column("v", Type.INT)
 N, END, START = Column("n", Type.BIGINT), Column("window_end", Type.TIMESTAMP), Column("window_start", Type.TIMESTAMP)

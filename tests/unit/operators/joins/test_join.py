@@ -202,7 +202,7 @@ def test_state_stays_bounded_while_both_sides_move_on() -> None:
 
 def test_large_results_come_in_several_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "PAIRS_AT_ONCE", 50)
-    monkeypatch.setattr("headrace.operators.joins.join.PAIRS_AT_ONCE", 50)
+    monkeypatch.setattr("headrace.operators.joins.hits.PAIRS_AT_ONCE", 50)
     operator = crossing(A, B, 5, 5).build()
     many = {
         name: page_of(schema, [{name: str(i)} for i in range(30)], [1] * 30) for name, schema in (("a", A), ("b", B))

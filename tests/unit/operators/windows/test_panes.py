@@ -17,8 +17,9 @@ from headrace.model.time import END
 from headrace.model.types import Type
 from headrace.model.window import AggregateCall, Cumulative, Landmark, Panes, Range
 from headrace.operators.capabilities import held_by
-from headrace.operators.windows import panes
-from headrace.operators.windows.panes import PANE, PaneAggregate, PartialAggregate
+from headrace.operators.windows import range_windows
+from headrace.operators.windows.pane_times import PANE
+from headrace.operators.windows.panes import PaneAggregate, PartialAggregate
 from headrace.testing import windows
 from headrace.testing.strategies.window_histories import histories
 
@@ -172,7 +173,7 @@ def test_a_long_silence_between_crowded_windows_costs_nothing() -> None:
 
 
 def test_windows_close_one_by_one_up_to_a_pane_that_is_in_none_of_them() -> None:
-    with mock.patch.object(panes, "_BATCH_ROWS", 0):
+    with mock.patch.object(range_windows, "_BATCH_ROWS", 0):
         output = windows.run(lambda: counting(Range(10, 10)), [tuples_at(0, 30), Punctuation(35), Punctuation(END)])
     assert stamped(output) == [(10, 1), (40, 1)]
 
@@ -296,6 +297,6 @@ def test_panes_agree_with_the_plain_meaning(
         case Cumulative():
             expected = naive_cumulative(rows, window)
     with mock.patch.object(
-        panes, "_BATCH_ROWS", 0 if crowded else 1_000_000
+        range_windows, "_BATCH_ROWS", 0 if crowded else 1_000_000
     ):  # as if there were too many rows for one merge
         assert Counter(windows.results(windows.run(build, windows.inputs_of(history)))) == expected
