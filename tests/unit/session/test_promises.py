@@ -81,6 +81,14 @@ def test_a_query_that_is_off_can_be_altered(checkpoint: Path) -> None:
         assert promises(session, "night") == {"error": "0.2"}
 
 
+def test_a_percentile_is_shown_as_it_can_be_written_again() -> None:
+    with Session(host="local") as session:
+        session.execute(FILE)
+        for percentile in ("p99.99999", "p99.9", "p29", "p50"):
+            session.execute(f"ALTER QUERY deals SET (latency {percentile} '1 s')")
+            assert promises(session, "deals") == {"latency": f"{percentile} '1 s' BEST EFFORT"}
+
+
 def test_statements_of_one_text_alter_in_turn() -> None:
     with Session(host="local") as session:
         session.execute(FILE + "ALTER QUERY dear SET (memory '1 MB'); ALTER QUERY dear SET (latency NONE);")
