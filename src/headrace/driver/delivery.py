@@ -46,7 +46,7 @@ from headrace.graph.graph import VertexId
 from headrace.model.page import Page
 from headrace.model.python_target import RAISED
 from headrace.model.schema import Schema
-from headrace.model.streams import exchange_of
+from headrace.model.streams import exchange_of, is_system_stream
 from headrace.model.time import BEGIN, END
 from headrace.storage import files
 from headrace.storage.fence import check_owner, is_kept
@@ -248,15 +248,16 @@ class Delivery:
     def _is_settled(self, running: Running) -> bool:
         """Return whether all actions of rules have been taken, if streams end and a query reads those that failed.
 
-        What depends on such a query by an event that a rule raises ends after it.
+        What depends on such a query by an event that a rule raises ends after it. So do the streams in which the system
+        reports on itself, and what depends on these.
         """
-        reports = {
-            stream.name for query in running.known for stream in query.streams if stream.connector.kind == FAILURES
-        }
-        after = reports | {event for event, streams in feeders(running).items() if reports & streams}
+        streams = {stream.name: stream for query in running.known for stream in query.streams}
+        reports = {name for name, stream in streams.items() if stream.connector.kind == FAILURES}
+        last = reports | {name for name in streams if is_system_stream(name)}
+        after = last | {event for event, origins in feeders(running).items() if last & origins}
         readers = {query.query for query in running.known if any(stream.name in after for stream in query.streams)}
         others = [vertex for vertex, query in outputs_of(running).items() if query not in readers]
-        if not running.draining or not readers or any(self.bounds.get(vertex, BEGIN) < END for vertex in others):
+        if not running.draining or not reports or any(self.bounds.get(vertex, BEGIN) < END for vertex in others):
             return False
         return self.reactions.outbox.settle()
 

@@ -21,6 +21,15 @@ PREFIX = "python:"
 RAISED = (Exception, SystemExit)
 
 
+def text_of(error: BaseException) -> str:
+    """Return the class and the message of an error that code of users raised, which may fail to tell its message."""
+    try:
+        message = str(error)
+    except RAISED as second:
+        message = f"its message cannot be read ({type(second).__name__})"
+    return f"{type(error).__name__}: {message}".encode(errors="backslashreplace").decode()  # it may have surrogates
+
+
 def is_python_target(text: str) -> bool:
     """Return whether a text is written 'python:...'."""
     return text.startswith(PREFIX)
@@ -70,7 +79,7 @@ class PythonTarget:
         try:
             loaded: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name)
         except RAISED as cause:  # importing runs the user's code, which may raise anything
-            fault = error(f"cannot load {what} '{self}': {type(cause).__name__}: {cause}", hint=hint)
+            fault = error(f"cannot load {what} '{self}': {text_of(cause)}", hint=hint)
             fault.lacks_code = True
             raise fault from cause
         if not callable(loaded):

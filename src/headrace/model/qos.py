@@ -177,7 +177,7 @@ def parse_percentile(text: str) -> float:
 
 def format_percentile(share: float) -> str:
     """Write the share 0.999 as 'p99.9'."""
-    return f"p{100 * share:.6g}"
+    return f"p{100 * share:.9g}"
 
 
 def format_qos(qos: Qos) -> list[tuple[str, str]]:

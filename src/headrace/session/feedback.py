@@ -39,11 +39,10 @@ def feedback_command(
     """
     query = running.get(statement.query.text)
     if query is None:
-        raise NameFault(
-            f"no running query {statement.query.text!r}",
-            span=statement.query.span,
-            hint=did_you_mean(statement.query.text, list(running)),
-        )
+        name = statement.query.text
+        is_off = any(stopped.query == name for stopped in in_force.stopped)
+        hint = f"it is off: START QUERY {name} first" if is_off else did_you_mean(name, list(running))
+        raise NameFault(f"no running query {name!r}", span=statement.query.span, hint=hint)
     meant = _pattern(statement, query, catalog)
     intent = _INTENTS[statement.intent]
     times = {stream.name: stream.time_column for stream in query.streams if stream.time_column is not None}

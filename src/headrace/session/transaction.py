@@ -289,9 +289,8 @@ class Transaction:
         return "STREAM" if statement.kind == "QUERY" and is_raised else statement.kind
 
     def altered(self, name: Name) -> AddQuery:
-        """Return the query that ALTER names, which may be suspended."""
-        suspended = {query.query: query for query in self.deployed.stopped if query.query in self.deployed.suspended}
-        known = {**suspended, **self.running}
+        """Return the query that ALTER names, which may be off."""
+        known = {query.query: query for query in self.deployed.stopped} | self.running
         if name.text not in known:
             hint = did_you_mean(name.text, list(known))
             raise NameFault(f"no running query {name.text!r}", span=name.span, hint=hint)

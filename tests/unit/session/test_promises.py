@@ -10,6 +10,7 @@ import pytest
 
 from headrace.commands.command import AddQuery, DropQuery, SetPromises, decode_command, encode_command
 from headrace.commands.running import Running
+from headrace.commands.settings import Scheduler
 from headrace.errors import NameFault, QueryError, SyntaxFault, TypeFault
 from headrace.model.qos import Qos, qos_of
 from headrace.session import Listing, Message, Session
@@ -63,6 +64,29 @@ def test_alter_changes_what_it_names_and_survives_a_restart(checkpoint: Path) ->
         assert promises(session) == changed
         session.execute(FILE)  # the same file again changes nothing
         assert promises(session) == changed
+
+
+def test_a_query_that_is_off_can_be_altered(checkpoint: Path) -> None:
+    with Session(checkpoint, host="local") as session:
+        session.execute(FILE + "CREATE QUERY night START '22:00' STOP '06:00' AS SELECT item FROM bids INTO MEMORY;")
+        session.execute("STOP QUERY dear; ALTER QUERY dear SET (latency '200 ms' BEST EFFORT)")
+        session.execute("ALTER QUERY dear SET scheduler = 'edf'; ALTER QUERY night SET (error 0.2)")
+        with pytest.raises(NameFault, match="no running query 'dear'") as refused:
+            session.execute("ASSUME dear WHERE item = 3 FOR 1 HOUR")
+        assert refused.value.hint == "it is off: START QUERY dear first"
+    with Session(checkpoint, host="local") as session:
+        session.execute("START QUERY dear")
+        assert promises(session) == {"latency": "'200 ms' BEST EFFORT", "error": "0.1", "shed": "SMALLEST price"}
+        assert session.running().schedulers["dear"] == Scheduler("edf")
+        assert promises(session, "night") == {"error": "0.2"}
+
+
+def test_a_percentile_is_shown_as_it_can_be_written_again() -> None:
+    with Session(host="local") as session:
+        session.execute(FILE)
+        for percentile in ("p99.99999", "p99.9", "p29", "p50"):
+            session.execute(f"ALTER QUERY deals SET (latency {percentile} '1 s')")
+            assert promises(session, "deals") == {"latency": f"{percentile} '1 s' BEST EFFORT"}
 
 
 def test_statements_of_one_text_alter_in_turn() -> None:

@@ -206,6 +206,29 @@ def test_actions_that_fail_while_a_deployment_is_drained_are_read_before_it_ends
     assert [lost["reason"] for lost in session.results("gone")] == ["ValueError: no"] * 5
 
 
+def test_a_drain_ends_if_queries_read_what_failed_and_what_was_shed(session: Session) -> None:
+    def refuse(detection: dict[str, Any], key: str) -> None:
+        raise ValueError("no")
+
+    session.register("refuse", refuse)
+    session.execute(
+        """CREATE EVENT counted (n BIGINT);
+        CREATE RULE r WITH (tries 1) ON immobile DO CALL refuse;
+        CREATE RULE s WITH (tries 1) ON headrace.shed DO RAISE EVENT counted(dropped), CALL refuse;
+        CREATE QUERY q WITH (error 0.5, shed LARGEST carId) AS SELECT carId FROM immobile INTO MEMORY;
+        ALTER QUERY q SET shedding = 0.5;
+        CREATE QUERY shed AS SELECT dropped FROM headrace.shed INTO MEMORY;
+        CREATE QUERY counts AS SELECT n FROM counted INTO MEMORY;
+        CREATE QUERY lost AS SELECT reason FROM r.failed INTO MEMORY;
+        CREATE QUERY lost_of_shed AS SELECT reason FROM s.failed INTO MEMORY"""
+    )
+    session.push("immobile", [row(second, second) for second in range(20)])
+    session.drain(20)
+    assert len(session.results("lost")) == 20
+    assert sum(found["dropped"] for found in session.results("shed")) == 20 - len(session.results("q")) > 0
+    assert len(session.results("counts")) == len(session.results("shed"))
+
+
 def test_a_call_that_hangs_is_given_up_and_does_not_stop_the_pipeline(session: Session) -> None:
     release = threading.Event()
     session.register("slow", lambda found, key: release.wait(60))

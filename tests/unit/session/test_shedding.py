@@ -349,9 +349,43 @@ def test_nothing_is_shed_where_a_lost_tuple_creates_results(tmp_path: Path) -> N
         ("SELECT k, sum(v) AS s FROM t [RANGE 1 SECOND] GROUP BY k HAVING NOT max(v) >= 3", "filter"),
         ("SELECT k, min(v) AS s FROM t [RANGE 1 SECOND SLIDE TUPLE] GROUP BY k HAVING min(v) > 3", "filter"),
         ("SELECT k FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) WHERE n = 3", "filter"),
+        ("SELECT k FROM t [RANGE 1 SECOND] GROUP BY k HAVING 2 * count(*) < 6", "filter"),
+        ("SELECT k FROM t [RANGE 1 SECOND] GROUP BY k HAVING -count(*) > -3", "filter"),
+        ("SELECT k FROM t [RANGE 1 SECOND] GROUP BY k HAVING count(*) % 2 = 0", "filter"),
+        ("SELECT k FROM t [RANGE 1 SECOND] GROUP BY k HAVING approx_count_distinct(v) < 3", "filter"),
+        ("SELECT k FROM t [RANGE 1 SECOND] GROUP BY k HAVING bool_and(v > 3)", "filter"),
+        ("SELECT k FROM t [PARTITION BY k ROWS 5] GROUP BY k HAVING max(v) > 3", "filter"),
+        (
+            "SELECT k FROM (SELECT k, CASE WHEN count(*) < 3 THEN 'few' END AS size FROM t [RANGE 1 SECOND] "
+            "GROUP BY k) WHERE size = 'few'",
+            "filter",
+        ),
+        (
+            "SELECT min(n) AS n FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) [RANGE 2 SECONDS] "
+            "HAVING min(n) < 3",
+            "filter",
+        ),
+        (
+            "SELECT x.k FROM (SELECT k, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY k) [NOW] AS x JOIN "
+            "(SELECT v, count(*) AS n FROM t [RANGE 1 SECOND] GROUP BY v) [NOW] AS y ON x.n = y.n",
+            "join",
+        ),
+        (
+            "SELECT k FROM (SELECT k, count(*) AS n FROM t [RANGE 1 DAY] GROUP BY k) AS x JOIN sizes ON x.n = sizes.n",
+            "join",
+        ),
+        (
+            "SELECT k FROM (SELECT k, count(*) AS n FROM t [RANGE 1 DAY] GROUP BY k) WHERE n IN (SELECT n FROM sizes)",
+            "filter",
+        ),
+        ("SELECT k FROM t WHERE v < 3 UNION ALL SELECT k FROM t WHERE v > 9 WITH PACE ON rowtime 1 SECOND", "pace"),
     ],
 )
-def test_a_share_is_refused_where_every_loss_may_create_results(session: Session, select: str, operator: str) -> None:
+def test_a_share_is_refused_where_every_loss_may_create_results(
+    session: Session, tmp_path: Path, select: str, operator: str
+) -> None:
+    (tmp_path / "sizes.csv").write_text("n\n3\n")
+    session.execute(f"CREATE TABLE sizes (n BIGINT) FROM FILES (path '{tmp_path / 'sizes.csv'}', format 'csv')")
     session.execute(f"CREATE QUERY q WITH (error 0.5) AS {select} INTO MEMORY")
     with pytest.raises(QueryError, match=f"nothing can be shed for q: .*{operator}"):
         session.execute("ALTER QUERY q SET shedding = 0.1")
@@ -367,7 +401,20 @@ def test_a_share_is_refused_where_every_loss_may_create_results(session: Session
 
 
 @pytest.mark.parametrize(
-    "condition", ["count(*) > 3", "max(v) >= 3", "3 > min(v)", "sum(v) < 3", "count(*) > 3 OR avg(v) < 3"]
+    "condition",
+    [
+        "count(*) > 3",
+        "max(v) >= 3",
+        "3 > min(v)",
+        "sum(v) < 3",
+        "count(*) > 3 OR avg(v) < 3",
+        "2 * count(*) > 6",
+        "-count(*) < -3",
+        "count(*) - 1.5 >= 3",
+        "bool_or(v > 3) > FALSE",
+        "count(*) FILTER (WHERE v > 3) / count(*) < 0.5",
+        "CASE WHEN avg(v) < 3 THEN TRUE ELSE FALSE END",
+    ],
 )
 def test_a_condition_that_a_loss_can_only_fail_may_be_shed(session: Session, condition: str) -> None:
     session.execute(

@@ -21,7 +21,7 @@ from headrace.connectors.formats.text import NEWLINE, Lines, Parsed
 from headrace.errors import NameFault, QueryError, SourceFault
 from headrace.model.nested_values import shaped
 from headrace.model.option import Option
-from headrace.model.python_target import RAISED, PythonTarget, is_python_target
+from headrace.model.python_target import RAISED, PythonTarget, is_python_target, text_of
 from headrace.model.schema import Field, Schema
 from headrace.model.types import DecimalType, is_nested
 
@@ -58,7 +58,8 @@ class Messages:
                 bad[i] = "the message is not UTF-8"
                 continue
             except RAISED as error:  # the user's code may raise anything, and one message must not stop the stream
-                bad[i] = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+                why = text_of(error)
+                bad[i] = why.removeprefix(f"{type(error).__name__}: ") if isinstance(error, ValueError) else why
                 continue
             if len(parsed) > lines.ends[i] - lines.starts[i]:
                 bad[i] = f"{len(parsed)} rows of one message: more than it has bytes"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.errors import NameFault
-from headrace.model.python_target import RAISED, PythonTarget
+from headrace.model.python_target import RAISED, PythonTarget, text_of
 
 #: So many calls of one action may hang before no further one is started.
 _HANGING = 4
@@ -89,4 +89,4 @@ def reason(error: BaseException) -> str:
         return f"HTTP {error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError):
         return f"{error.reason}"
-    return f"{type(error).__name__}: {error}"
+    return text_of(error)

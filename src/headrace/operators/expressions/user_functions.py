@@ -17,7 +17,7 @@ import pyarrow as pa
 from headrace.errors import OperatorFault, found_in
 from headrace.model.expressions.expression import Call
 from headrace.model.python_function import Style, parse_function
-from headrace.model.python_target import RAISED
+from headrace.model.python_target import RAISED, text_of
 from headrace.model.types import ArrayType, DataType, MapType, StructType, Type, is_nested
 
 _HINT = "the module must be importable on every worker"
@@ -47,7 +47,7 @@ def apply(function: str, args: Sequence[pl.Series], type_: DataType) -> pl.Serie
         raise
     except RAISED as error:  # the user's code may raise anything
         raise OperatorFault(
-            f"the function '{shown}' failed: {type(error).__name__}: {error}", hint="see the function's own code"
+            f"the function '{shown}' failed: {text_of(error)}", hint="see the function's own code"
         ) from error
     try:
         result = _column(values, type_)

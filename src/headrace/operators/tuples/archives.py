@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import UNSET, Struct, UnsetType
 
 from headrace.errors import OperatorFault, found_in
-from headrace.model.python_target import RAISED, PythonTarget
+from headrace.model.python_target import RAISED, PythonTarget, text_of
 from headrace.model.schema import Schema
 from headrace.operators.expressions.hashing import hash_columns
 from headrace.operators.expressions.lookup import candidates
@@ -108,7 +108,7 @@ class _Function:
             return self._function(*key)
         except RAISED as error:  # the user's code may raise anything
             raise OperatorFault(
-                f"{self._target} failed for {key}: {type(error).__name__}: {error}", hint="see the function's own code"
+                f"{self._target} failed for {key}: {text_of(error)}", hint="see the function's own code"
             ) from error
 
 

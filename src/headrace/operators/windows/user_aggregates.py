@@ -17,7 +17,7 @@ import msgspec
 import polars as pl
 
 from headrace.errors import OperatorFault, found_in
-from headrace.model.python_target import RAISED, PythonTarget
+from headrace.model.python_target import RAISED, PythonTarget, text_of
 
 
 class Definition(Protocol):
@@ -70,9 +70,7 @@ class UserAggregate:
         try:
             return [work(item) for item in items]
         except RAISED as error:  # the user's code may raise anything
-            raise OperatorFault(
-                f"{self.name} failed: {type(error).__name__}: {error}", hint="see the class's own code"
-            ) from error
+            raise OperatorFault(f"{self.name} failed: {text_of(error)}", hint="see the class's own code") from error
 
 
 def load(name: str) -> UserAggregate:
@@ -83,7 +81,7 @@ def load(name: str) -> UserAggregate:
         made = class_()
     except RAISED as error:  # the user's code may raise anything
         fault = OperatorFault(
-            f"cannot make the aggregate {name!r}: {type(error).__name__}: {error}",
+            f"cannot make the aggregate {name!r}: {text_of(error)}",
             hint="its class must have a constructor without arguments",
         )
         fault.lacks_code = True

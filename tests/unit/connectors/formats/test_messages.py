@@ -24,12 +24,20 @@ MODULE = "a_users_messages"
 CODE = """
 import datetime
 
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError
+
 def words(message):
     head, *rest = message.split()
     if head == "SKIP":
         return None
     if head == "BUG":
         return rest[99]
+    if head == "MUTE":
+        raise Mute
+    if head == "HALF":
+        raise ValueError("caf\\udce9")
     if not rest:
         raise ValueError(f"{head} stands alone")
     return [{"word": head, "n": n, "ignored": 1} for n in rest]
@@ -96,6 +104,13 @@ def test_values_may_be_of_pythons_types(tmp_path: Path) -> None:
     rows, bad = read_all(FilesSource(stream(tmp_path / "in.txt", "typed"), tmp_path))
     assert [(word, n, at.year) for _, word, n, at in rows] == [("f", 2, 2026), ("i", 7, 2026)]
     assert not bad
+
+
+def test_an_error_that_cannot_be_written_makes_one_message_bad(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("up 1\nMUTE\nHALF\nup 2\n")
+    rows, bad = read_all(FilesSource(stream(tmp_path / "words.txt"), tmp_path))
+    assert [row[1:3] for row in rows] == [("up", 1), ("up", 2)]
+    assert [reason for _, reason, _ in bad] == ["Mute: its message cannot be read (RuntimeError)", "caf\\udce9"]
 
 
 def test_what_is_no_row_is_bad(tmp_path: Path) -> None:
