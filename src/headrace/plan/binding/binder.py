@@ -48,6 +48,7 @@ from headrace.plan.binding.outputs import outputs_of, projected
 from headrace.plan.binding.over import bind_over, overs_of
 from headrace.plan.binding.pace import Part, paced
 from headrace.plan.binding.rank import bind_ranked, has_ranks
+from headrace.plan.binding.select_names import columns_of
 from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.stream_membership import with_stream_memberships
@@ -279,7 +280,9 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     distinct = select.args.get("distinct")
     known = ExpressionBinder(Scope(()), env.catalog)
     select = with_stream_memberships(lift_generators(name_windows(select)), env)
-    select = expand_grouping_sets(select, lambda node: known.aggregate_name(node) is not None, item_name)
+    select = expand_grouping_sets(
+        select, lambda node: known.aggregate_name(node) is not None, item_name, columns_of(select, env)
+    )
     if is_deduplication(select):
         return bind_deduplicated(select, env, _bind_select)
     if overs_of(select):
