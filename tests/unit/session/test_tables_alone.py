@@ -41,7 +41,9 @@ STATEMENTS = [
     "SELECT n, id FROM (SELECT count(*) AS n FROM nobody) x LEFT JOIN people p ON p.id = x.n WHERE 'a' = 'b'",
     "SELECT sum(id) AS s FROM (SELECT id, age FROM people ORDER BY age DESC NULLS LAST, id LIMIT 2) x",
     "SELECT id FROM (SELECT id FROM people ORDER BY id DESC LIMIT 1 OFFSET 1) x "
-    "UNION SELECT n FROM (SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY n DESC, city LIMIT 1) y ORDER BY id",
+    "UNION SELECT n FROM (SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY n DESC, city LIMIT 1) y "
+    "ORDER BY id",
+    "SELECT id, NULL AS land FROM people WHERE id < 2 UNION ALL SELECT NULL, land FROM lands ORDER BY land NULLS FIRST",
     "SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY sum(age) DESC NULLS LAST, n + 1",
     "SELECT city FROM people UNION SELECT city FROM lands ORDER BY city NULLS FIRST",
     "SELECT city FROM people UNION SELECT city FROM lands UNION ALL SELECT 'x' FROM lands ORDER BY city NULLS FIRST",

@@ -54,6 +54,7 @@ from headrace.plan.binding.span import place
 from headrace.plan.binding.stream_membership import with_stream_memberships
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.top import bind_top, is_time_order, is_top, with_rowtime
+from headrace.plan.binding.typed_nulls import with_typed_nulls
 from headrace.plan.binding.unnest import lift_generators
 from headrace.plan.binding.window import distinct_span, since
 from headrace.plan.binding.window_functions import check_grouping, check_session_keys
@@ -210,7 +211,8 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
 
 
 def _bind_union(tree: exp.Union, env: Environment) -> Node:
-    parts = [Part(_bind_nested(part, env), _names_of(part)) for part in _parts(tree)]
+    queries = with_typed_nulls(_parts(tree), lambda part: _bind_nested(part, env).schema)
+    parts = [Part(_bind_nested(part, env), _names_of(part)) for part in queries]
     united, clause = union([part.node for part in parts], place(tree)), pace_of(tree)
     if env.on_tables and tree.args.get("distinct"):
         return nodes.Distinct(united, 0)
