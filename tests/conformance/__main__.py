@@ -25,6 +25,9 @@ def main() -> None:
     )
     _write("window_offsets", Grammar(FILES + 3).offset, known, "with windows that have an offset")
     _write("ordered_values", Grammar(FILES + 5).ordered, known, "with aggregates whose values have an order")
+    _write("shadowed_names", Grammar(FILES + 6).shadowed, known, "with names that both SELECT and FROM have")
+    _write("frames", Grammar(FILES + 7).frame, known, "with extremes over frames of a window")
+    _write("untyped_nulls", Grammar(FILES + 8).untyped, known, "with NULL in one part of a UNION")
     _write("window_totals", Grammar(FILES + 4).totals, known, "with aggregates of the results of a window")
 
 

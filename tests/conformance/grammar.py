@@ -139,6 +139,54 @@ class Grammar:
         kinds = f"{'I' if key == 'i' else 'B' if key == 'b' else 'T'}{'T' * len(made)}"
         return kinds, f"SELECT {key} AS k, {shown} FROM s {WINDOW}{self._where()} GROUP BY {key}"
 
+    def shadowed(self) -> tuple[str, str]:
+        """Return a statement whose SELECT gives names that its input has, in OVER and GROUPING SETS."""
+        shown = f"{self._expr('I', 1)} AS j, {self._expr('T', 1)} AS w, {self._expr('I', 1)} AS i"
+        if self._chance.random() < 0.6:
+            by = self._chance.choice(("i", "w", "j", "b", "i, w"))
+            call = self._chance.choice(("count(*)", "max(j)", "min(w)", "sum(i)", "count(DISTINCT j)", "max(m)"))
+            order = "ORDER BY i, j DESC, w, t, d, m, b, at"
+            place = self._chance.choice(("row_number()", "rank()", "lag(j)", "lead(i, 2)"))
+            made = f"{call} OVER (PARTITION BY {by}) AS x, {place} OVER (PARTITION BY {by} {order}) AS y"
+            kind = {"min(w)": "T", "max(m)": "R"}.get(call, "I")
+            return f"ITI{kind}I", f"SELECT {shown}, {made} FROM s {WINDOW}{self._where()}"
+        keys = self._chance.sample(("i", "j", "w"), 2)
+        form = self._chance.choice(("ROLLUP({})", "CUBE({})", "GROUPING SETS (({}), ())")).format(", ".join(keys))
+        kinds = "".join("T" if key == "w" else "I" for key in keys)
+        calls = f"count({keys[0]}) AS {keys[1]}, max(b) AS t, grouping({keys[0]}) AS w0"
+        names = f"{keys[0]} AS k0, {keys[1]} AS {keys[0]}"
+        return f"{kinds}IBI", f"SELECT {names}, {calls} FROM s {WINDOW} GROUP BY {form} HAVING count(*) > 0"
+
+    def frame(self) -> tuple[str, str]:
+        """Return a statement with extremes of DECIMALs, times and texts over frames of the rows of a window."""
+        order = f"ORDER BY at{self._chance.choice(('', ' DESC'))}"
+        by = self._chance.choice(("", "PARTITION BY i ", "PARTITION BY b "))
+        made = []
+        for _ in range(self._chance.randint(1, 3)):
+            low = self._chance.choice(("UNBOUNDED PRECEDING", "3 PRECEDING", "1 PRECEDING", "CURRENT ROW"))
+            high = self._chance.choice(("UNBOUNDED FOLLOWING", "2 FOLLOWING", "CURRENT ROW"))
+            kind, x = self._chance.choice(
+                (("R", "m"), ("R", "m * 2"), ("R", "CAST(m AS DECIMAL(30, 4))"), ("I", "hour(at)"), ("T", "t"))
+            )
+            call = f"{self._chance.choice(('min', 'max'))}({x})"
+            kept = f" FILTER (WHERE {self._expr('B', 1)})" if self._chance.random() < 0.3 else ""
+            made.append((kind, f"{call}{kept} OVER ({by}{order} ROWS BETWEEN {low} AND {high})"))
+        shown = ", ".join(f"{text} AS c{n}" for n, (_, text) in enumerate(made))
+        return f"I{''.join(kind for kind, _ in made)}", f"SELECT i, {shown} FROM s {WINDOW}{self._where()}"
+
+    def untyped(self) -> tuple[str, str]:
+        """Return a UNION whose parts have NULL where another part has a value."""
+        kinds: list[Kind] = [self._chance.choice(("I", "R", "T", "B")) for _ in range(self._chance.randint(2, 4))]
+        parts = []
+        lacking = [self._chance.randrange(3) for _ in kinds]  # 2: no part lacks it
+        for part in range(2):
+            columns = [
+                "NULL" if lack == part else self._expr(kind, 1) for kind, lack in zip(kinds, lacking, strict=True)
+            ]
+            shown = ", ".join(f"{text} AS c{n}" for n, text in enumerate(columns))
+            parts.append(f"SELECT {shown} FROM s{self._where()}")
+        return "".join(kinds), " UNION ALL ".join(parts)
+
     def _quotient(self) -> str:
         x = self._chance.choice(
             ("m", "(m + m)", "(m * 3)", "(m - 1)", "abs(m)", "coalesce(m, CAST(0 AS DECIMAL(8, 2)))")

@@ -85,6 +85,7 @@ def _of_file(session: Session, text: str, form: Form) -> Iterator[tuple[str, str
                 | statements.Split()
                 | statements.Drop()
                 | statements.Show()
+                | statements.ShowCreate()
                 | statements.Describe()
                 | statements.ExplainReplace()
             ):

@@ -410,8 +410,14 @@ def _drop(reader: Reader, offset: int) -> statements.Drop:
     )
 
 
-def _show(reader: Reader, offset: int) -> statements.Show:
+def _show(reader: Reader, offset: int) -> statements.Show | statements.ShowCreate:
     reader.expect("SHOW")
+    if reader.accept("CREATE"):
+        kinds = (
+            " ".join(kind) for kind in _KINDS if reader.ahead(len(kind)) is not None and reader.word(len(kind)) != "."
+        )
+        kind = next((kind for kind in kinds if reader.accept(*kind.split())), "")
+        return statements.ShowCreate(reader.text, offset, reader.dotted(), kind)
     for what in SHOWN:
         if reader.accept(what):
             if reader.word() in ("IN", "FROM", "LIKE"):
@@ -422,6 +428,12 @@ def _show(reader: Reader, offset: int) -> statements.Show:
         hint=did_you_mean(reader.word(), SHOWN, elsewhere=other_systems.SHOWN),
     )
 
+
+#: What SHOW CREATE may name before the name.
+_KINDS = (
+    ("MATERIALIZED", "VIEW"), ("STREAM",), ("TABLE",), ("QUERY",), ("VIEW",), ("EVENT",), ("RULE",), ("SINK",),
+    ("AGGREGATE",), ("FUNCTION",),
+)  # fmt: skip
 
 #: Words between DESCRIBE or EXPLAIN and what it is about that change nothing.
 _DETAILS = (("EXTENDED",), ("FORMATTED",), ("PLAN", "FOR"), ("OPTIMIZED", "PLAN", "FOR"))

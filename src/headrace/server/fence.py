@@ -57,7 +57,10 @@ def resolve_host(host: str) -> list[str]:
 
 def is_reading(statement: Statement) -> bool:
     """Return whether a statement changes nothing; what is not known to read counts as a change."""
-    return isinstance(statement, statements.Show | statements.Describe | statements.Explain | statements.ExplainReplace)
+    return isinstance(
+        statement,
+        statements.Show | statements.ShowCreate | statements.Describe | statements.Explain | statements.ExplainReplace,
+    )
 
 
 def fence_for(login: Login, policy: Policy, *, read_only: bool, reads: bool) -> Callable[[str], None]:
@@ -123,7 +126,8 @@ def connectors_in(statement: Statement) -> Iterator[ConnectorClause]:
             | statements.Alter() | statements.AlterPromises() | statements.ResetFrontier() | statements.SteerStream()
             | statements.Migrate()
             | parcels.MoveParcels() | statements.RefreshTable()
-            | statements.Tell() | statements.Ask() | statements.Show() | statements.Describe() | statements.Explain()
+            | statements.Tell() | statements.Ask() | statements.Show() | statements.ShowCreate()
+            | statements.Describe() | statements.Explain()
             | rules.DeclareEvent() | rules.EnableRule() | rules.RaiseByHand() | rules.Decide() | stints.TurnQuery()
         ):  # fmt: skip
             return

@@ -7,19 +7,22 @@ from collections.abc import Iterable
 import msgspec
 
 from headrace.analysis.forecast.report import format_report
-from headrace.catalog.definitions import Query
+from headrace.catalog.definitions import Aggregate, Function, Query, Rule, Sink, Stream, Table
+from headrace.catalog.journal import Journal
 from headrace.driver.progress import read_progress
 from headrace.engine.statistics import VertexStatistics
+from headrace.errors import NameFault
 from headrace.graph.graph import VertexId
 from headrace.graph.incarnations import meaning_of
 from headrace.language.syntax import statements
 from headrace.language.syntax.names import Name
+from headrace.redaction import redact_statement
 from headrace.session.circumstances import Circumstances
 from headrace.session.compile import command_for, event_warnings, explain, plan_target
 from headrace.session.explain_plans import explain_plans, format_plans, plans_as_json
 from headrace.session.forecast import forecast_together
 from headrace.session.listings.show import describe, describe_rule, show
-from headrace.session.outcome import Message, Outcome
+from headrace.session.outcome import Listing, Message, Outcome
 from headrace.session.parcels import explain_splits, show_parcels
 from headrace.session.plans import explain_local
 from headrace.session.promises import unshed_places
@@ -28,6 +31,9 @@ from headrace.session.tables_alone import explain_on_tables, is_on_tables
 from headrace.session.transaction import Transaction
 from headrace.storage.mirror import left_requests
 from headrace.storage.storage import OBJECTS
+
+#: What SHOW CREATE names that has names of its own.
+_APART: dict[str, type[Aggregate | Function | Sink]] = {"AGGREGATE": Aggregate, "FUNCTION": Function, "SINK": Sink}
 
 
 class Answers:
@@ -76,6 +82,32 @@ class Answers:
                 definition, self._deployments.newest(), event_warnings(definition, catalog), self._around.statistics
             ).redacted()
         )
+
+    def show_create(self, statement: statements.ShowCreate, transaction: Transaction) -> None:
+        """Note an answer that gives the statement that defined something.
+
+        Of an INSERT INTO it is the query that it stands for.
+        """
+        catalog, name = transaction.catalog, statement.name
+        is_relation = catalog.get(name.text) is not None or catalog.has_rule(name.text)
+        apart = (_APART[statement.kind],) if statement.kind in _APART else () if is_relation else tuple(_APART.values())
+        kinds = apart or (Stream, Table, Query, Rule)
+        if not any(isinstance(known, kinds) and known.name.lower() == name.text.lower() for known in catalog):
+            catalog.find(name.text, span=name.span)  # a fault, unless it is a stream that comes with another
+        earlier = [*Journal(self._deployments.directory / "catalog.jsonl").read(), *transaction.entries]
+        written = [
+            entry.text
+            for entry in earlier
+            if isinstance(entry.definition, kinds) and entry.definition.name.lower() == name.text.lower()
+        ]
+        if not written:
+            raise NameFault(
+                f"{name.text!r} has no statement of its own",
+                span=name.span,
+                hint=f"write SHOW CREATE {name.text.rpartition('.')[0] or 'name'}",
+            )
+        text = redact_statement(written[-1])
+        transaction.outcomes.append(lambda: Listing(("statement",), ((text,),)).redacted())
 
     def explain(self, statement: statements.Explain, transaction: Transaction) -> None:
         """Note an answer that says how a query runs, or would run."""

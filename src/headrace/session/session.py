@@ -30,7 +30,16 @@ from headrace.errors import HeadraceError, HostFault, NameFault, NotSupported, S
 from headrace.hosts.host import Deployment, FrameReader, Preparable, Rescalable, Rescaled, SourceReader
 from headrace.hosts.spark.starting.launch import launch_of
 from headrace.language.parser import parse
-from headrace.language.syntax.statements import CreateStream, Describe, Explain, ExplainReplace, Select, Show, Statement
+from headrace.language.syntax.statements import (
+    CreateStream,
+    Describe,
+    Explain,
+    ExplainReplace,
+    Select,
+    Show,
+    ShowCreate,
+    Statement,
+)
 from headrace.model.time import SECOND, format_instant
 from headrace.session.arguments import allow_modules, check_arguments, check_callable, check_choice, named
 from headrace.session.data import Form, Rows, columns_or_rows, in_form
@@ -559,7 +568,7 @@ class Session:
         """Return whether a statement changes nothing and starts nothing."""
         if isinstance(statement, Select):
             return is_on_tables(statement.select, self.catalog)
-        return isinstance(statement, Show | Describe | Explain | ExplainReplace)
+        return isinstance(statement, Show | ShowCreate | Describe | Explain | ExplainReplace)
 
     def _running(self) -> Running:
         return self._deployments.newest()

@@ -128,6 +128,8 @@ class Statements:
                 self.demands.send_feedback(statement, transaction)
             case statements.Show():
                 transaction.outcomes.append(lambda: self._answers.show(statement, transaction))
+            case statements.ShowCreate():
+                self._answers.show_create(statement, transaction)
             case statements.Describe():
                 self._answers.describe(statement, transaction)
             case statements.Explain(capacity=True):

@@ -64,13 +64,16 @@ def answer_on_tables(statement: Select, catalog: Catalog) -> Answer:
         plan = bind(_with_hidden(tree, hidden, names), statement.text, catalog, on_tables=True)
     for node in walk(plan):
         if any(TS in columns(expr) for expr in expressions(node)):
+            written = (place(column) for column in tree.find_all(exp.Column) if column.name.lower() == "rowtime")
             raise NameFault(
-                "a table has no rowtime", span=place(tree.expressions[0]), hint="name a column of the table"
+                "a table has no rowtime",
+                span=next(written, Span(0, len(statement.text))),
+                hint="name a column of the table",
             )
     tables = {
         table.name: read_table(table) for table in catalog.tables() if table.origin is None and _reads(plan, table)
     }
-    frame = _Evaluation(tables).rows(best(plan)).select(plan.schema.names)
+    frame = _Evaluation(tables).rows(plan).select(plan.schema.names)
     frame = _sorted(frame, terms, dict(zip(map(id, hidden), plan.schema.names[len(names) :], strict=True)))
     start = 0 if offset is None else _number(offset)
     frame = frame.slice(start, None if limit is None else _number(limit))
@@ -134,7 +137,9 @@ class _Evaluation:
         return nodes.Scan(name, node.schema)
 
     def _run(self, plan: Node) -> pl.DataFrame:
-        graph = lower(plan, "select", self._stored)
+        # each piece is optimized by itself: a condition on the row of an aggregate may not go below it, since there is
+        # a row of nothing here, other than in a window
+        graph = lower(best(plan), "select", self._stored)
         engine = Engine(graph)
         scans = [vertex for vertex in graph if isinstance(vertex.spec, Scan)]
         for vertex in scans:

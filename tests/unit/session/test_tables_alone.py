@@ -37,6 +37,13 @@ STATEMENTS = [
     "SELECT p.id, q.id AS other FROM people p, people q WHERE p.age < q.age ORDER BY id, other",
     "SELECT id FROM people ORDER BY age DESC NULLS LAST, id LIMIT 3",
     "SELECT p.id FROM people p ORDER BY p.age * -1 NULLS FIRST, p.id",
+    "SELECT n FROM (SELECT count(*) AS n FROM people) x WHERE 1 = 2",
+    "SELECT n, id FROM (SELECT count(*) AS n FROM nobody) x LEFT JOIN people p ON p.id = x.n WHERE 'a' = 'b'",
+    "SELECT sum(id) AS s FROM (SELECT id, age FROM people ORDER BY age DESC NULLS LAST, id LIMIT 2) x",
+    "SELECT id FROM (SELECT id FROM people ORDER BY id DESC LIMIT 1 OFFSET 1) x "
+    "UNION SELECT n FROM (SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY n DESC, city LIMIT 1) y "
+    "ORDER BY id",
+    "SELECT id, NULL AS land FROM people WHERE id < 2 UNION ALL SELECT NULL, land FROM lands ORDER BY land NULLS FIRST",
     "SELECT city, count(*) AS n FROM people GROUP BY city ORDER BY sum(age) DESC NULLS LAST, n + 1",
     "SELECT city FROM people UNION SELECT city FROM lands ORDER BY city NULLS FIRST",
     "SELECT city FROM people UNION SELECT city FROM lands UNION ALL SELECT 'x' FROM lands ORDER BY city NULLS FIRST",
@@ -94,6 +101,11 @@ def test_a_table_is_read_again_each_time(session: Session, tmp_path: Path) -> No
 def test_what_a_table_lacks_is_told(session: Session, text: str, says: str) -> None:
     with pytest.raises(HeadraceError, match=says):
         session.execute(text)
+
+
+def test_rowtime_is_told_in_every_part(session: Session) -> None:
+    with pytest.raises(HeadraceError, match="a table has no rowtime"):
+        session.execute("SELECT id, age FROM people UNION SELECT id, extract(year FROM rowtime) FROM people")
 
 
 def test_explain_shows_its_plan(session: Session) -> None:

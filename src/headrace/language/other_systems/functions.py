@@ -154,7 +154,7 @@ FUNCTIONS = {
 
 #: Functions of other systems that name a window in GROUP BY.
 BUCKETS = {
-    "time_bucket", "date_bin", "tostartofinterval", "tostartofminute", "tostartofhour", "tumblingwindow",
+    "time_bucket", "date_bin", "time_slice", "tostartofinterval", "tostartofminute", "tostartofhour", "tumblingwindow",
     "hoppingwindow", "slidingwindow", "sessionwindow", "time_window",
 }  # fmt: skip
 

@@ -190,6 +190,7 @@ EXPRESSIONS = {
     "JSONBEXTRACTSCALAR": "write get_json_object(s, '$.a.b')",
     "ORDER": "ORDER BY is for aggregates: string_agg(x, ',' ORDER BY y), array_agg(x ORDER BY y)",
     "ALIASES": "several names in SELECT are for explode, posexplode and inline alone: explode(m) AS (k, v)",
+    "PROPERTYEQ": "write named_struct('a', x, 'b', y); arguments of functions have no names",
     "COMPREHENSION": "write transform(filter(xs, x -> x > 1), x -> x + 1)",
     "VALUES": "put the rows into a file: CREATE TABLE t (id INT, name STRING) FROM FILES (path 'rows.csv')",
     "INTERSECT": "write WHERE x IN (SELECT y FROM table), or join the streams: a [RANGE 1 HOUR] JOIN b ...",
@@ -198,6 +199,7 @@ EXPRESSIONS = {
 
 #: Expressions of sqlglot as they are written.
 WRITTEN = {
+    "PROPERTYEQ": ":=",
     "COMPREHENSION": "[... for x in ...]",
     "ATTIMEZONE": "AT TIME ZONE", "JSONEXTRACT": "->", "JSONEXTRACTSCALAR": "->>", "JSONBEXTRACT": "#>",
     "JSONBEXTRACTSCALAR": "#>>", "SIMILARTO": "SIMILAR TO", "ORDER": "ORDER BY",

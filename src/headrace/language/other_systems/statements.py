@@ -159,7 +159,6 @@ SHOWN = {
     "TOPICS": "write SHOW STREAMS, which lists each stream with its source",
     "CONNECTORS": "write SHOW STREAMS, which lists each stream with its source",
     "COLUMNS": "write DESCRIBE name",
-    "CREATE": "write DESCRIBE name",
     "PROCESSLIST": "write SHOW QUERIES, or SHOW STATISTICS for what each operator does",
     "ALL": "docs/reference/settings.md lists the settings",
     "PARTITIONS": "write SHOW BUCKETS, which lists the parts of the state of queries",

@@ -377,6 +377,16 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowCreate:
+    """SHOW CREATE [kind] name: the statement that defined something."""
+
+    text: str
+    offset: int
+    name: Name
+    kind: str  # as it is written; empty if it is not
+
+
+@dataclass(frozen=True, slots=True)
 class Explain:
     """EXPLAIN [ANALYZE | CAPACITY | PLANS] [JSON] query name or SELECT."""
 
@@ -428,6 +438,7 @@ Statement: TypeAlias = (
     | Tell
     | Ask
     | Show
+    | ShowCreate
     | Describe
     | Explain
     | ExplainReplace

@@ -47,6 +47,9 @@ def _sums(column: pl.Series, whole: bool, starts: Array, stops: Array) -> Array:
 
 def _extremes(column: pl.Series, least: bool, starts: Array, stops: Array) -> pl.Series:
     physical = column.to_physical()
+    if physical.dtype == pl.Int128:  # DECIMALs; NumPy has no such numbers, so their places in order stand for them
+        places = _extremes(physical.rank("dense").cast(pl.Int64) - 1, least, starts, stops)
+        return column.drop_nulls().unique().sort().gather(places)
     if physical.dtype.is_float():
         # The least number is never NaN if there is another, the greatest is NaN if there is one.
         values = physical.fill_null(float("nan") if least else float("-inf")).to_numpy()

@@ -48,11 +48,13 @@ from headrace.plan.binding.outputs import outputs_of, projected
 from headrace.plan.binding.over import bind_over, overs_of
 from headrace.plan.binding.pace import Part, paced
 from headrace.plan.binding.rank import bind_ranked, has_ranks
+from headrace.plan.binding.select_names import columns_of
 from headrace.plan.binding.size import check_plan
 from headrace.plan.binding.span import place
 from headrace.plan.binding.stream_membership import with_stream_memberships
 from headrace.plan.binding.suppression import bind_suppression, suppression_of
 from headrace.plan.binding.top import bind_top, is_time_order, is_top, with_rowtime
+from headrace.plan.binding.typed_nulls import with_typed_nulls
 from headrace.plan.binding.unnest import lift_generators
 from headrace.plan.binding.window import distinct_span, since
 from headrace.plan.binding.window_functions import check_grouping, check_session_keys
@@ -209,7 +211,8 @@ def _bind_query(tree: exp.Expr, env: Environment) -> Node:
 
 
 def _bind_union(tree: exp.Union, env: Environment) -> Node:
-    parts = [Part(_bind_nested(part, env), _names_of(part)) for part in _parts(tree)]
+    queries = with_typed_nulls(_parts(tree), lambda part: _bind_nested(part, env).schema)
+    parts = [Part(_bind_nested(part, env), _names_of(part)) for part in queries]
     united, clause = union([part.node for part in parts], place(tree)), pace_of(tree)
     if env.on_tables and tree.args.get("distinct"):
         return nodes.Distinct(united, 0)
@@ -279,7 +282,9 @@ def _bind_select(select: exp.Select, env: Environment) -> Node:
     distinct = select.args.get("distinct")
     known = ExpressionBinder(Scope(()), env.catalog)
     select = with_stream_memberships(lift_generators(name_windows(select)), env)
-    select = expand_grouping_sets(select, lambda node: known.aggregate_name(node) is not None, item_name)
+    select = expand_grouping_sets(
+        select, lambda node: known.aggregate_name(node) is not None, item_name, columns_of(select, env)
+    )
     if is_deduplication(select):
         return bind_deduplicated(select, env, _bind_select)
     if overs_of(select):

@@ -26,15 +26,18 @@ _MOST = 64
 
 
 def expand_grouping_sets(
-    select: exp.Select, is_aggregate: Callable[[exp.Expr], bool], name_of: Callable[[exp.Expr], str]
+    select: exp.Select,
+    is_aggregate: Callable[[exp.Expr], bool],
+    name_of: Callable[[exp.Expr], str],
+    is_column: Callable[[str], bool],
 ) -> exp.Select:
-    """Return a SELECT whose GROUP BY names plain keys."""
+    """Return a SELECT whose GROUP BY names plain keys; a name that is a column of FROM is that column."""
     group = select.args.get("group")
     if group is None or not (
         any(isinstance(item, _SETS) for item in group.expressions) or group.args.get("rollup") or group.args.get("cube")
     ):
         return select
-    sets = _sets(group, select)
+    sets = _sets(group, select, is_column)
     keys = list(dict.fromkeys(key for chosen in sets for key in chosen))
     bits = {key: 1 << (len(keys) - 1 - place_) for place_, key in enumerate(keys)}
     ids = [sum(bit for key, bit in bits.items() if key not in chosen) for chosen in sets]
@@ -103,18 +106,19 @@ def _is_left_out(bit: int) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=_has(bit), true=exp.Literal.number(0))], default=exp.Literal.number(1))
 
 
-def _sets(group: exp.Group, select: exp.Select) -> list[_Keys]:
+def _sets(group: exp.Group, select: exp.Select, is_column: Callable[[str], bool]) -> list[_Keys]:
     if group.args.get("rollup") or group.args.get("cube"):
         kind = exp.Rollup if group.args.get("rollup") else exp.Cube
-        parts = [_of(kind(expressions=group.expressions), select)]
+        parts = [_of(kind(expressions=group.expressions), select, is_column)]
     else:
-        parts = [_of(item, select) for item in group.expressions]
+        parts = [_of(item, select, is_column) for item in group.expressions]
     return [tuple(dict.fromkeys(key for part in chosen for key in part)) for chosen in product(*parts)]
 
 
-def _of(item: exp.Expr, select: exp.Select) -> list[_Keys]:
+def _of(item: exp.Expr, select: exp.Select, is_column: Callable[[str], bool]) -> list[_Keys]:
     """Return the sets of one item of GROUP BY."""
-    keys = [_keys(part, select) for part in item.expressions] if isinstance(item, exp.Rollup | exp.Cube) else []
+    is_short = isinstance(item, exp.Rollup | exp.Cube)
+    keys = [_keys(part, select, is_column) for part in item.expressions] if is_short else []
     match item:
         case exp.Rollup():
             return [_flat(keys[:count]) for count in range(len(keys), -1, -1)]
@@ -124,19 +128,21 @@ def _of(item: exp.Expr, select: exp.Select) -> list[_Keys]:
             return [
                 chosen
                 for part in item.expressions
-                for chosen in (_of(part, select) if isinstance(part, _SETS) else [_keys(part, select)])
+                for chosen in (
+                    _of(part, select, is_column) if isinstance(part, _SETS) else [_keys(part, select, is_column)]
+                )
             ]
         case _:
-            return [_keys(item, select)]
+            return [_keys(item, select, is_column)]
 
 
-def _keys(item: exp.Expr, select: exp.Select) -> _Keys:
+def _keys(item: exp.Expr, select: exp.Select, is_column: Callable[[str], bool]) -> _Keys:
     parts = item.expressions if isinstance(item, exp.Tuple) else [item.this if isinstance(item, exp.Paren) else item]
-    return tuple(_written(part, select) for part in parts)
+    return tuple(_written(part, select, is_column) for part in parts)
 
 
-def _written(key: exp.Expr, select: exp.Select) -> exp.Expr:
-    """Return the expression that a place in SELECT or an alias stands for."""
+def _written(key: exp.Expr, select: exp.Select, is_column: Callable[[str], bool]) -> exp.Expr:
+    """Return the expression that a place in SELECT, or a name that SELECT gives, stands for."""
     if isinstance(key, exp.Literal) and not key.is_string:
         at = int(key.name) if key.name.isdigit() else 0
         if not 1 <= at <= len(select.expressions):
@@ -146,9 +152,8 @@ def _written(key: exp.Expr, select: exp.Select) -> exp.Expr:
     aliases: dict[str, exp.Expr] = {
         item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)
     }
-    if isinstance(key, exp.Column) and not key.table and not isinstance(aliases.get(key.name.lower(), key), exp.Column):
-        return aliases[key.name.lower()]
-    return key
+    given = aliases.get(key.name.lower()) if isinstance(key, exp.Column) and not key.table else None
+    return key if given is None or given == key or is_column(key.name) else given
 
 
 def _flat(parts: Iterable[Sequence[exp.Expr]]) -> _Keys:

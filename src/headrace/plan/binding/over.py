@@ -41,6 +41,7 @@ from headrace.plan.binding.over_place import check_place, check_tumbles, functio
 from headrace.plan.binding.partition import with_partition
 from headrace.plan.binding.places import place_function, window_frame
 from headrace.plan.binding.rank import plain_ranks, window_size
+from headrace.plan.binding.select_names import names_of_select
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import time_lags
 from headrace.plan.nodes import Node
@@ -106,7 +107,7 @@ class _Below:
         self._select = select
         self._binder = ExpressionBinder(Scope(()), env.catalog)
         self._hidden: dict[str, tuple[str, exp.Expr]] = {}
-        self._aliases = {item.alias.lower(): item for item in select.expressions if isinstance(item, exp.Alias)}
+        self._aliases = names_of_select(select, env)
 
     def select(self, placeholders: dict[str, exp.Expr]) -> exp.Select:
         """Return the SELECT to bind below, with placeholders for the columns that have calls."""

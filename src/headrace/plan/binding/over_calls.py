@@ -89,6 +89,14 @@ def frame_of(call: OverCall, env: Environment) -> Frame:
     if spec is None:
         return RangeFrame(None)
     end, side = spec.args.get("end"), spec.args.get("end_side")
+    if side == "PRECEDING" and spec.args["kind"] == "ROWS":
+        raise NotSupported(
+            "a frame must end at CURRENT ROW",
+            span=place(call.node),
+            hint="name it in a sub-query, and take it from an earlier row: SELECT *, LAG(m) OVER (PARTITION BY id "
+            "ORDER BY rowtime) AS before FROM (SELECT *, avg(x) OVER (PARTITION BY id ORDER BY rowtime ROWS 9 "
+            "PRECEDING) AS m FROM s)",
+        )
     if side is not None or end not in (None, "CURRENT ROW"):
         raise NotSupported(
             "a frame must end at CURRENT ROW, since later tuples have not come yet",

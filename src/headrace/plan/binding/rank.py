@@ -21,6 +21,7 @@ from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.scope import Relation, Scope, unique
 from headrace.plan.binding.over_place import check_tumbles
 from headrace.plan.binding.partition import with_partition
+from headrace.plan.binding.select_names import names_of_select
 from headrace.plan.binding.span import place
 from headrace.plan.binding.time_columns import instant_columns, time_lags
 from headrace.plan.binding.whole_windows import BOUNDS
@@ -60,7 +61,8 @@ def bind_ranked(select: exp.Select, env: Environment, bind_select: Callable[[exp
     for window in plain_ranks(select):
         calls.setdefault(window.sql(), _call(window, len(calls)))
     ranked: dict[str, tuple[str, _Call]] = {}  # by the placeholder, the name of the column and the ranking
-    inner = _without_ranks(select, calls, ranked)
+    aliases = {name: item.this for name, item in names_of_select(select, env).items()}
+    inner = _without_ranks(select, calls, ranked, aliases)
     bound = bind_select(inner, env)
     columns = {field.name: Column(field.name, field.type) for field in bound.schema}
     node: Node = nodes.Project(bound, tuple((name, column) for name, column in columns.items() if name not in ranked))
@@ -91,10 +93,14 @@ def bind_ranked(select: exp.Select, env: Environment, bind_select: Callable[[exp
     return nodes.Project(node, tuple(outputs))
 
 
-def _without_ranks(select: exp.Select, calls: Mapping[str, _Call], ranked: dict[str, tuple[str, _Call]]) -> exp.Select:
+def _without_ranks(
+    select: exp.Select,
+    calls: Mapping[str, _Call],
+    ranked: dict[str, tuple[str, _Call]],
+    aliases: Mapping[str, exp.Expr],
+) -> exp.Select:
     """Return the SELECT with placeholders for its rankings, which go to `ranked`, and their keys and terms after it."""
     inner = select.copy()
-    aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
     items: list[exp.Expr] = []
     for item, copied in zip(select.expressions, inner.expressions, strict=True):
         call = calls.get(item.unalias().sql()) if isinstance(item.unalias(), exp.Window) else None
@@ -144,7 +150,7 @@ def _named(expr: exp.Expr, name: str) -> exp.Expr:
     return exp.Alias(this=expr, alias=exp.to_identifier(name, quoted=True))
 
 
-def _aliased(expr: exp.Expr, aliases: dict[str, exp.Expr]) -> exp.Expr:
+def _aliased(expr: exp.Expr, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
     """Return a copy in which columns of SELECT stand for what they are."""
     if isinstance(expr, exp.Column) and not expr.table and expr.name.lower() in aliases:
         return aliases[expr.name.lower()].copy()

@@ -162,7 +162,7 @@ def _window_keys(select: exp.Select, env: Environment) -> list[exp.Expr]:
                     hint="leave SLIDE out, or group: GROUP BY item ORDER BY max(price) DESC LIMIT 3",
                 )
             return []
-    return [exp.column("rowtime")]
+    return [] if env.on_tables else [exp.column("rowtime")]
 
 
 def _with_items(order: exp.Expr, select: exp.Select) -> exp.Order:

@@ -28,7 +28,7 @@ from headrace.plan.binding.expressions.lambdas import HIGHER_NAMES, bind_higher
 from headrace.plan.binding.expressions.nested import CONSTRUCTORS, construct, item, type_text
 from headrace.plan.binding.expressions.nested import field as field_of
 from headrace.plan.binding.expressions.scope import Scope
-from headrace.plan.binding.expressions.standard_forms import without_escape
+from headrace.plan.binding.expressions.standard_forms import text_in_json, without_escape
 from headrace.plan.binding.expressions.time_units import shifted, unit_of
 from headrace.plan.binding.expressions.written_out import NAMES, OF_ARRAYS, written_out
 from headrace.plan.binding.modifier import refuse_modifier
@@ -126,6 +126,8 @@ class ExpressionBinder:
                 return self._struct_literal(node)
             case exp.Window() | exp.Filter() | exp.Anonymous():
                 return self._call(node)
+            case exp.JSONExtractScalar() if (found := text_in_json(node)) is not None:
+                return self.bind(found)
             case exp.Extract():
                 return part(Literal(node.name, Type.STRING), self.bind(node.expression), place(node))
             case exp.StrPosition():

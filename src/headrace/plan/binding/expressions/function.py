@@ -47,6 +47,7 @@ ALIASES = {
     "first_value": "first", "last_value": "last", "any_value": "first", "cardinality": "size", "array_size": "size",
     "array_length": "size", "array_to_string": "array_join",
     "make_timestamp_ntz": "make_timestamp", "make_timestamp_ltz": "make_timestamp",
+    "logical_or": "bool_or", "logical_and": "bool_and",
     "some": "bool_or", "array_agg": "collect_list", "listagg": "string_agg", "group_concat": "string_agg",
 }  # fmt: skip
 

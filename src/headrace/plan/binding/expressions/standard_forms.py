@@ -1,4 +1,4 @@
-"""Forms of the SQL standard that stand for others: LIKE with ESCAPE, and INTERVAL with several fields."""
+"""Forms that stand for others: LIKE with ESCAPE, INTERVAL with several fields, and ->> of JSON."""
 
 from __future__ import annotations
 
@@ -44,6 +44,35 @@ def without_escape(node: exp.Escape) -> exp.Expr:
     literal.meta.update(pattern.meta)
     result.set("expression", literal)
     return result
+
+
+def text_in_json(node: exp.JSONExtractScalar) -> exp.Expr | None:
+    """Return s -> 'a' ->> 'b' as get_json_object(s, '$.a.b'); None if that has no such path."""
+    path = ""
+    inner: exp.JSONExtract | exp.JSONExtractScalar = node
+    while True:
+        steps = inner.expression.expressions[1:] if isinstance(inner.expression, exp.JSONPath) else [exp.Null()]
+        written = [_step(step) for step in steps]
+        if any(step is None for step in written):
+            return None
+        path = "".join(step or "" for step in written) + path
+        below = inner.this
+        if not isinstance(below, exp.JSONExtract) or isinstance(below, exp.JSONExtractScalar):
+            break
+        inner = below
+    found = exp.Anonymous(this="get_json_object", expressions=[inner.this, exp.Literal.string(f"${path}")])
+    found.meta.update(node.meta)
+    return found
+
+
+def _step(step: exp.Expr) -> str | None:
+    """Return a step of a path as get_json_object takes it; None if it takes none such."""
+    key = step.args.get("this")
+    if isinstance(step, exp.JSONPathKey) and isinstance(key, str) and re.fullmatch(r"\w+", key):
+        return f".{key}"
+    if isinstance(step, exp.JSONPathSubscript) and isinstance(key, int) and key >= 0:
+        return f"[{key}]"
+    return None
 
 
 def span_of_fields(text: str, unit: exp.IntervalSpan, span: Span | None) -> int:
