@@ -118,7 +118,7 @@ def test_filter_and_projection_stand_in_that_order() -> None:
         ("INTERVAL '1 h 30 min'", Literal(90 * MINUTE, Type.INTERVAL)),
         ("INTERVAL -2 DAYS", Literal(-2 * DAY, Type.INTERVAL)),
         ("rowtime", Call("timestamp_micros", (Column("__ts", Type.BIGINT),), Type.TIMESTAMP)),
-        ("TRY_CAST('2026-02-30' AS DATE)", Literal(None, Type.DATE)),
+        ("TRY_CAST('2026-02-30' AS DATE)", Cast(Literal("2026-02-30", Type.STRING), Type.DATE)),  # as in a column
     ],
 )
 def test_constants(written: str, expected: Expr) -> None:
