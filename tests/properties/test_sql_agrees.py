@@ -34,6 +34,32 @@ QUERIES = [
     ),
     ("SELECT a.v AS x, b.v AS y FROM a FULL JOIN b ON a.k = b.k AND a.at = b.at", None),
     *(
+        (f"SELECT a.v AS x, b.v AS y, c.v AS z FROM a {first} JOIN b ON a.k = b.k AND {near} {then}", None)
+        for first, near, then in (
+            (
+                "LEFT",
+                "b.at BETWEEN a.at AND a.at + INTERVAL 3 SECOND",
+                "LEFT JOIN c ON c.k = a.k AND c.at BETWEEN a.at - INTERVAL 1 SECOND AND a.at + INTERVAL 5 SECOND",
+            ),
+            (
+                "LEFT",
+                "b.at BETWEEN a.at - INTERVAL 5 SECOND AND a.at AND b.v > 2",
+                "LEFT JOIN c ON c.k = b.k AND c.at BETWEEN b.at AND b.at + INTERVAL 2 SECOND",
+            ),
+            (
+                "INNER",
+                "a.at BETWEEN b.at - INTERVAL 4 SECOND AND b.at + INTERVAL 1 SECOND",
+                "LEFT JOIN c ON c.v = b.v AND c.at BETWEEN a.at AND a.at + INTERVAL 2 SECOND",
+            ),
+            (
+                "LEFT",
+                "b.at BETWEEN a.at AND a.at + INTERVAL 2 SECOND",
+                "JOIN c ON c.k = b.k AND c.at - b.at BETWEEN INTERVAL '-3' SECOND AND INTERVAL 1 SECOND "
+                "LEFT JOIN b AS d ON d.v = c.v AND d.at BETWEEN a.at - INTERVAL 2 SECOND AND a.at",
+            ),
+        )
+    ),
+    *(
         (f"SELECT k, v FROM a WHERE {negated}EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND {bounds})", None)
         for negated, bounds in (
             ("", "b.at BETWEEN a.at - INTERVAL 4 SECOND AND a.at"),

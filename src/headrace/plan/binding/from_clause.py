@@ -27,7 +27,7 @@ from headrace.plan.binding.expressions.expression import ExpressionBinder
 from headrace.plan.binding.expressions.function import apply
 from headrace.plan.binding.expressions.scope import ROWTIME, Relation, Scope, unique
 from headrace.plan.binding.from_item import Item, read_item
-from headrace.plan.binding.interval_join import implied_spans
+from headrace.plan.binding.interval_join import chained_spans, implied_spans
 from headrace.plan.binding.join_tree import JoinTree, Step, temporal_form
 from headrace.plan.binding.membership import Memberships
 from headrace.plan.binding.partition import partition_of
@@ -244,14 +244,14 @@ def _with_spans(
     streams = [i for i, step in steps.items() if not isinstance(step.item.source, Table)]
     if len(streams) < 2 or any(steps[i].item.clause is not None for i in streams):
         return steps
-    if not in_any_order and len(streams) > 2:
-        return steps  # a condition of an outer join does not bound what is joined later
-    tested = conditions if in_any_order else {streams[-1]: conditions.get(max(streams), ())}
-    spans = implied_spans(
-        [_lags(steps[i], env) for i in streams],
-        (*(term for on in tested.values() for term in on), *where),
-        [_window_names(steps[i], env) for i in streams],
-    )
+    times, windows = [_lags(steps[i], env) for i in streams], [_window_names(steps[i], env) for i in streams]
+    if in_any_order or len(streams) == 2:
+        tested = conditions.values() if in_any_order else [conditions.get(max(streams), ())]
+        spans = implied_spans(times, (*(term for on in tested for term in on), *where), windows)
+    elif all(steps[i].kind in ("inner", "left") for i in streams):
+        spans = chained_spans(times, [conditions.get(i, ()) for i in streams], windows)
+    else:
+        spans = None  # a tuple of any stream may be missing
     if spans is None:
         return steps
     return {i: replace(step, span=dict(zip(streams, spans, strict=True)).get(i)) for i, step in steps.items()}

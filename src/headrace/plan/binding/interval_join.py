@@ -34,10 +34,8 @@ def implied_spans(
     `times` are the columns of each input that are so long before the timestamps of its tuples, `windows` those that are
     an end of the tumbling window of a tuple: tuples of one window are less than its size apart.
     """
-    owners = {name: _Instant(index, -lag) for index, lags in enumerate(times) for name, lag in lags.items()}
-    ends = {name: (index, bound) for index, names in enumerate(windows) for name, bound in names.items()}
+    owners, ends = _owners(times, windows)
     count = len(times)
-    # latest[i][j]: the most by which the timestamp of i can exceed that of j
     latest = [[0.0 if i == j else math.inf for j in range(count)] for i in range(count)]
     for term in terms:
         for after, before, most in (*_bounds(term, owners), *_in_one_window(term, ends)):
@@ -46,7 +44,45 @@ def implied_spans(
         for i in range(count):
             for j in range(count):
                 latest[i][j] = min(latest[i][j], latest[i][via] + latest[via][j])
-    spans = [max(latest[other][index] for other in range(count)) for index in range(count)]
+    return _spans(latest)
+
+
+def chained_spans(
+    times: Sequence[Mapping[str, int]],
+    conditions: Sequence[Iterable[Expr]],
+    windows: Sequence[Mapping[str, Bound]],
+) -> list[int] | None:
+    """Return the same for inner and left joins one after the other; `conditions` are those that join each input.
+
+    A tuple of a later input may be missing, and then its conditions bound nothing. So an input is bounded by the inputs
+    that its own conditions compare it with, which are there whenever it is, and by what bounds these.
+    """
+    owners, ends = _owners(times, windows)
+    count = len(times)
+    latest = [[0.0 if i == j else math.inf for j in range(count)] for i in range(count)]
+    for new, terms in enumerate(conditions):
+        bounds = [bound for term in terms for bound in (*_bounds(term, owners), *_in_one_window(term, ends))]
+        for old in range(new):
+            after = [most + latest[other][old] for input, other, most in bounds if input == new]
+            before = [most + latest[old][other] for other, input, most in bounds if input == new]
+            latest[new][old], latest[old][new] = min(after, default=math.inf), min(before, default=math.inf)
+    return _spans(latest)
+
+
+def _owners(
+    times: Sequence[Mapping[str, int]], windows: Sequence[Mapping[str, Bound]]
+) -> tuple[dict[str, _Instant], dict[str, tuple[int, Bound]]]:
+    """Return columns with the instant that they have, and those that are an end of a window, with their inputs."""
+    owners = {name: _Instant(index, -lag) for index, lags in enumerate(times) for name, lag in lags.items()}
+    return owners, {name: (index, bound) for index, names in enumerate(windows) for name, bound in names.items()}
+
+
+def _spans(latest: Sequence[Sequence[float]]) -> list[int] | None:
+    """Return for each input by how much another one can exceed it; None if that is not bounded.
+
+    `latest[i][j]` is the most by which the timestamp of i can exceed that of j.
+    """
+    spans = [max(row[index] for row in latest) for index in range(len(latest))]
     return None if any(span > LONGEST for span in spans) else [max(0, int(span)) for span in spans]
 
 
