@@ -55,12 +55,17 @@ def checkpoint_option() -> Any:
 def session_of(url: str | None, checkpoint: Path | None, token_file: Path | None) -> RemoteSession:
     """Return a session on the server that options name; raise a fault if there is none."""
     token = None if token_file is None else token_file.read_text().strip()
-    if url is not None or (os.environ.get(URL) and checkpoint in (None, STATE)):
+    if _has_address(url, checkpoint):
         return connect(url, token)
     directory = resolved(location(str(checkpoint or STATE), is_data=False))
     if served_at(directory) is None:
         raise HostFault(f"the checkpoint {directory} is not served", hint="headrace serve serves it")
     return connect(token=token, checkpoint=directory)
+
+
+def _has_address(url: str | None, checkpoint: Path | None) -> bool:
+    """Return whether an address names the server, and not its checkpoint."""
+    return url is not None or (bool(os.environ.get(URL)) and checkpoint in (None, STATE))
 
 
 def served_session(url: str | None, checkpoint: Path | None, token_file: Path | None) -> RemoteSession | None:
@@ -107,10 +112,13 @@ def stop(
     with faults():
         session = session_of(url, checkpoint, token_file)
         session.stop_server()
+        if _has_address(url, checkpoint):
+            out.print("the server is stopping")
+            return
         directory = resolved(location(str(checkpoint), is_data=False))
-        while url is None and owner_of(directory)[1]:
+        while owner_of(directory)[1]:
             time.sleep(0.1)
-        out.print("stopped" if url is None else "the server is stopping")
+        out.print("stopped")
 
 
 def top(
