@@ -155,6 +155,8 @@ PHRASES = {
     ("#", "LASTEVENT"): "write [NOW] after the stream",
     ("#", "UNIQUE"): "write last(x) with GROUP BY",
     ("#", "GROUPWIN"): "write GROUP BY",
+    ("WITHIN", "("): "bound the time in ON: FROM a JOIN b ON a.id = b.id AND b.at BETWEEN a.at - INTERVAL 1 HOUR "
+    "AND a.at + INTERVAL 2 HOURS",
     ("WITHIN", NUMBER): "give both streams a window: FROM a [RANGE 5 MINUTES] JOIN b [RANGE 5 MINUTES] ON a.id = b.id",
 }
 
